@@ -16,7 +16,7 @@ os.environ.pop("HEADWATER_BOOTSTRAP", None)
 
 from typer.main import get_command
 
-from docs import layers, project_file, python_names
+from docs import capture_debezium, capture_servers, layers, project_file, python_names
 from headwater.broker.settings.reference import reference
 from headwater.cli.app import build
 
@@ -52,6 +52,8 @@ def pages() -> dict[Path, str]:
         HERE / "cli.md": cli_page(),
         HERE / "settings.md": reference(),
         HERE / "project-file.md": f"{NOTICE}{project_file.page()}",
+        HERE / "capture-servers.md": f"{NOTICE}{capture_servers.page()}",
+        HERE / "capture-debezium.md": f"{NOTICE}{capture_debezium.page()}",
         HERE / "python.md": f"{NOTICE}{python_names.page()}",
     }
 

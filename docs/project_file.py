@@ -10,8 +10,10 @@ import dataclasses
 
 from headwater.capture.config import _COMMON as CAPTURE
 from headwater.edges.config import KINDS, Edges, Limits
+from headwater.edges.registry.config import RegistryConfig
 from headwater.project.file import _SECTIONS as SECTIONS
 from headwater.project.file import Project
+from headwater.project.ports import CONNECTIONS_PER_ADDRESS
 
 HEAD = """
 # headwater.toml
@@ -38,6 +40,8 @@ MEANING = {
     "pipelines.batch_bytes_max": "About how many bytes such a batch takes, where the query does not say.",
     "console.listen": "Where the web page is; the section alone is enough to have it.",
     "console.read_only": "The page only shows, and changes nothing.",
+    "console.connections_per_address": "That one address (of IPv6: one /64) may have; one more is closed at "
+    "once, and three quarters of those that the process has files for are the most. 0: no limit.",
     "console.tls": "`true`: by the `ssl.…` of `[log.settings]`; or a section with such settings: "
     "[Security](security.md#the-edges-and-the-console).",
     "console.token": "Who has this word may come in, as administrator; from the environment or a file.",
@@ -45,7 +49,11 @@ MEANING = {
     "`reader`, `operator`, `administrator`.",
     "console.users": "A section with the broker's users who may sign in, and their roles: "
     '`ann = "operator"`; `"*"` stands for every other user.',
+    "console.oidc": "A section for signing in by an issuer: "
+    "[Security](security.md#signing-in-to-the-console-by-an-issuer).",
     "console.session_minutes": "How long a visitor stays signed in.",
+    "console.proxies": "Addresses or networks of proxies in front of it: their `X-Forwarded-For` says who "
+    "guesses at the login, their `X-Forwarded-Proto` whether the browser came by TLS.",
 }
 DEFAULT = {
     "log.data": Project.data,
@@ -57,16 +65,21 @@ DEFAULT = {
     "pipelines.batch_bytes_max": str(Project.batch_bytes_max),
     "console.read_only": "false",
     "console.session_minutes": "720",
+    "console.proxies": "none",
+    "console.connections_per_address": str(CONNECTIONS_PER_ADDRESS),
     "console.tls": "false",
 }
 CAPTURE_MEANING = {
     "tables": "Which tables or collections; all that the source has, where it is left out.",
-    "format": "`json`, or `avro` with its schemas on the topic `NAME.avro-schemas`.",
+    "format": "`json`; with a registry also `avro`, `protobuf` and `json-schema`. Default `json`.",
+    "registry": "Where schemas are registered. Default: that of `[schemas]`, or `HEADWATER_REGISTRY`.",
     "schema": "Each JSON record carries its schema, as Kafka Connect's converter has it. Default `false`.",
     "tombstones": "A record without a value behind each delete, for compaction. Default `true`.",
     "transactions": "BEGIN and END of each source transaction on `NAME.transaction`. Default `true`.",
     "topic_config": 'Configs of topics that are created. Default `{ "retention.ms" = "-1" }`.',
     "partitions": "Of topics that are created. Default: the broker's.",
+    "snapshot_rows_per_second": "What the first snapshot asks of its database at most. Default 0: no limit.",
+    "snapshot_max_lag_s": "The first snapshot waits while a replica is further behind. Default 0: never.",
     "record_bytes_max": "A larger record becomes a dead letter in `NAME.dead-letters`. Default 67108864.",
     "outbox": "A table whose rows are events for the topics that they name.",
     "traced": "Share of streamed records with a `traceparent`. Default: `ratio` of `[edges.tracing]`, or 0.",
@@ -78,6 +91,7 @@ EDGES_LIMITS = {
     "requests_per_second": "Of one token, or of one address where there are none; then 429. 0: no limit.",
     "bytes_per_second": "Of its bodies and answers; beyond it new requests get 429. 0: no limit.",
     "requests_at_once": "Of it, changefeeds included; beyond it 429. 0: no limit.",
+    "connections_per_address": "As that of `[console]`.",
     "clients": "Changefeeds open at once.",
     "client_buffer_bytes": "What one changefeed may lag behind in memory before it is dropped.",
     "consumers": "Members of consumer groups by HTTP at once; beyond it 429.",
@@ -120,6 +134,7 @@ def page() -> str:
         "must be there. |\n"
     )
     parts.append(_edges())
+    parts.append(_schemas())
     return "\n".join(parts)
 
 
@@ -139,7 +154,32 @@ def _edges() -> str:
     lines += [f"| `{name}` | `{limits[name]}` | {words} |" for name, words in EDGES_LIMITS.items()]
     lines += ["\n## [edges.KIND.NAME]\n", "| section | |", "|---|---|"]
     lines += [f"| `[edges.{kind}.NAME]` | {words} |" for kind, words in EDGES_KINDS.items()]
+    lines += [
+        "| `[edges.oidc]` | Tokens of an issuer, and what its groups may do: "
+        "[Security](security.md#tokens-of-an-issuer-at-the-edges). |"
+    ]
+    lines += [
+        "| `[edges.subscriptions]` | Webhook subscriptions by API: "
+        "[Webhooks](webhooks.md#subscriptions-by-api). |"
+    ]
     lines += ["| `[edges.tracing]` | Traces from capture to view: [Monitoring](monitoring.md). |\n"]
+    return "\n".join(lines)
+
+
+def _schemas() -> str:
+    lines = ["## [schemas]\n", "`headwater schemas serve`: [a schema registry](schemas.md).\n"]
+    lines += ["| key | default | |", "|---|---|---|"]
+    lines += [
+        f"| `listen` | `{RegistryConfig.listen}` | Where it is served; elsewhere only with tokens. |",
+        "| `tls` | `false` | As `tls` of `[console]`. |",
+        f"| `connections_per_address` | `{RegistryConfig.connections_per_address}` "
+        "| As that of `[console]`. |",
+        f"| `topic` | `{RegistryConfig.topic}` | Where its state is kept. |",
+        "| `registry` | the one that is served | Where the project's parts ask; without `listen`, none "
+        "is served then. |",
+        "\n`[schemas.tokens.NAME]`: who may read, write and administer which "
+        "[subjects](schemas.md#who-may).\n",
+    ]
     return "\n".join(lines)
 
 

@@ -26,9 +26,12 @@ class Shot(NamedTuple):
 SHOTS = (
     Shot("flow", "/"),
     Shot("flow-dark", "/", "dark"),
+    Shot("topic-settings", "/topics/orders?tab=settings"),
+    Shot("access", "/access?tab=permissions", height=480),
     Shot("captures", "/captures", height=480),
     Shot("queries", "/queries", height=900),
     Shot("views", "/views", height=760),
+    Shot("view", "/views/order_list", height=1000),
     Shot("parts", "/parts?name=pipelines", height=760),
 )
 

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from xdist.scheduler.loadscope import LoadScopeScheduling
 
 COMPAT = "tests/compat/"
-TOGETHER = ("tests/edges/bridges/", "tests/security/", "tests/broker/settings/", "tests/console/")
+TOGETHER = (
+    "tests/ecosystem/",
+    "tests/edges/bridges/",
+    "tests/security/",
+    "tests/broker/settings/",
+    "tests/console/",
+    "tests/values/",
+)
 TOGETHER_BELOW = ("tests/spark/", "tests/capture/", "tests/views/", "tests/processing/")
 """Here it is each folder below that shares a Spark session or a database."""
 SNIPPETS = "tests/docs/test_snippets.py"
@@ -27,18 +34,27 @@ MATRIX = "tests/simulation/matrix/test_matrix.py"
 _WITH_SPARK = re.compile("with_spark")
 LONGEST_FIRST = (
     "tests/docs/test_snippets.py with Spark",
-    "tests/compat/ on kafka",
-    "tests/compat/ on headwater",
-    "tests/processing/",
+    "tests/processing/windows",
+    # Before all that may leave a session behind: each of these folders has a Java of its own.
+    "tests/spark/run",
     "tests/spark/",
-    "tests/views/",
+    "tests/views/tables",
     "tests/console/",
+    "tests/values/",
+    "tests/compat/ on headwater",
+    "tests/views/kills",
+    "tests/views/core",
+    "tests/project/test_demo_whole.py",
+    "tests/views/registry",
+    "tests/processing/",
+    "tests/views/",
+    "tests/ecosystem/",
+    "tests/compat/ on kafka",
     "tests/edges/bridges/",
     "tests/project/test_kills",
     "tests/project/test_promote",
     "tests/project/test_up.py",
     "tests/project/test_secrets.py",
-    "tests/testing/test_rehearsal.py",
     "tests/capture/",
     "tests/examples/test_events_views.py",
     "tests/events/test_kills.py",

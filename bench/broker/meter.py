@@ -7,6 +7,7 @@ both sides alike.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from dataclasses import dataclass
@@ -70,7 +71,12 @@ def cpu_s(pid: int) -> float:
     """User and system seconds of the process, of its living descendants and of those it buried."""
     total = 0
     for each in _with_descendants(pid):
-        fields = _stat(each)
+        try:
+            fields = _stat(each)
+        except FileNotFoundError:
+            if each == pid:
+                raise
+            continue  # it has just ended
         # utime, stime; for the root also the children that have ended (cutime, cstime)
         total += sum(map(int, fields[11:13] if each != pid else fields[11:15]))
     return total / _TICKS_PER_S
@@ -80,7 +86,8 @@ def resident_mb(pid: int) -> float:
     """Resident memory of the process and its descendants, in MB (10^6 bytes)."""
     pages = 0
     for each in _with_descendants(pid):
-        pages += int(Path(f"/proc/{each}/statm").read_text().split()[1])
+        with contextlib.suppress(FileNotFoundError):  # one that has just ended
+            pages += int(Path(f"/proc/{each}/statm").read_text().split()[1])
     return pages * _PAGE_BYTES / 1e6
 
 
@@ -98,8 +105,10 @@ def _stat(pid: int) -> list[str]:
 def _with_descendants(pid: int) -> list[int]:
     found = [pid]
     for each in found:  # grows while it is walked
-        for task in Path(f"/proc/{each}/task").iterdir():
-            found += map(int, (task / "children").read_text().split())
+        with contextlib.suppress(FileNotFoundError):  # one that has just ended
+            for task in Path(f"/proc/{each}/task").iterdir():
+                with contextlib.suppress(FileNotFoundError):
+                    found += map(int, (task / "children").read_text().split())
     return found
 
 

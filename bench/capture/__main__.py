@@ -1,9 +1,10 @@
 """`python -m bench.capture`: headwater and Debezium on one server, to one broker, in one run.
 
-On PostgreSQL and on MariaDB, for each: a snapshot by a process that has just begun; single-row
-transactions while it goes on (Debezium is warm then); single-row transactions that waited in the server's
-log for a process that has just begun; one large transaction; latency at 200 commits/s. Debezium runs with
-its default poll interval, and for latency also with 5 ms. All write with acknowledgements.
+On PostgreSQL, MariaDB and MySQL, and headwater alone on MongoDB, for each: a snapshot by a process that has
+just begun; single-row transactions while it goes on (Debezium is warm then); single-row transactions that
+waited in the server's log for a process that has just begun; one large transaction; latency at 200
+commits/s. Debezium runs with its default poll interval, and for latency also with 5 ms. All write with
+acknowledgements.
 
 Rates are from the first record that a reader sees to the last (where rows are written meanwhile: from
 their first commit on); CPU seconds are of the process, since its start or over that time.
@@ -30,6 +31,7 @@ from bench.capture.databases import Database, database
 from bench.capture.measure import Figures, Reader, follow, latency
 
 KINDS = ("headwater", "debezium", "debezium 5 ms")
+DATABASES = ("postgresql", "mariadb", "mysql", "mongodb")
 RESULTS = Path(__file__).parents[1] / "results" / "capture.json"
 
 
@@ -41,11 +43,11 @@ def main() -> None:
     words.add_argument("--bulk", type=int, default=500_000, help="rows of the one transaction")
     words.add_argument("--latency", type=int, default=2_000, help="commits of the latency run")
     words.add_argument("--only", choices=KINDS, action="append", help="leave the others out")
-    words.add_argument("--on", choices=("postgresql", "mariadb"), action="append")
+    words.add_argument("--on", choices=DATABASES, action="append")
     words.add_argument("--save", action="store_true", help=f"into bench/results/{RESULTS.name}")
     chosen = words.parse_args()
     found: dict[str, Any] = {}
-    for name in chosen.on or ("postgresql", "mariadb"):
+    for name in chosen.on or DATABASES:
         print(f"{name}; load before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
         load = os.getloadavg()[0]
         with (
@@ -56,6 +58,7 @@ def main() -> None:
             kinds = {
                 kind: contest(kind, f"shop{n}", server, bootstrap, Path(folder), chosen)
                 for n, kind in enumerate(chosen.only or KINDS)
+                if server.peer or kind == "headwater"
             }
         ratios(kinds)
         found[name] = {

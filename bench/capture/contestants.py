@@ -47,7 +47,7 @@ class Contestant:
             file = self._folder / f"{self.database}.toml"
             file.write_text(
                 f'[capture.{self.database}]\nfrom = "{self._server.url(self.database)}"\n'
-                f'tables = ["{TABLE}"]\ntransactions = false\n'
+                f'tables = ["{TABLE}"]\ntransactions = false\n{self._server.settings}'
             )
             words = [sys.executable, "-m", "headwater", "capture", "run", self.database]
             words += ["--file", str(file), "--bootstrap", self._bootstrap]

@@ -1,26 +1,36 @@
-"""The two databases that both contestants capture: their server, the workload, how each is told of it."""
+"""The databases that the contestants capture: their server, the workload, how each is told of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 import psycopg
 
 from bench.capture import debezium
+from tests.capture.mongodb.mongod import Mongod
+from tests.capture.mysql.mysql_server import MySQL
 from tests.capture.mysql.server import MariaDB, require_server
 from tests.capture.postgres.server import PostgresServer, postgres
+from tests.capture.servers.builds import MYSQL_9
 
 TABLE = "orders"
 NOTE = "a note of some length, as people write them"
+
+
+_MARIADB, _MYSQL = debezium.mariadb_properties, debezium.mysql_properties
 
 
 class Database(Protocol):
     """One server with one database per contestant."""
 
     name: str
+    settings: str
+    """More of the capture's section."""
+    peer: bool
+    """Whether Debezium captures it too."""
 
     def create(self, database: str, rows: int) -> None: ...
     def single(self, database: str, first: int, count: int) -> None:
@@ -42,6 +52,7 @@ class Database(Protocol):
 
 class Postgres:
     name = "postgresql"
+    settings, peer = "", True
 
     def __init__(self, server: PostgresServer) -> None:
         self._server = server
@@ -95,6 +106,7 @@ class Postgres:
 
 class Maria:
     name = "mariadb"
+    settings, peer = "", True
 
     def __init__(self, server: MariaDB) -> None:
         self._server = server
@@ -137,13 +149,13 @@ class Maria:
             connection.close()
 
     def url(self, database: str) -> str:
-        return f"mariadb://root@127.0.0.1:{self._server.port}/{database}"
+        return f"{self.name}://root@127.0.0.1:{self._server.port}/{database}"
 
     def debezium_topic(self, database: str) -> str:
         return f"{database}.{database}.{TABLE}"
 
     def debezium(self, database: str, folder: Path, poll_ms: str) -> dict[str, str]:
-        return debezium.mariadb_properties(
+        return self._properties(
             database,
             self._server.port,
             database,
@@ -151,6 +163,67 @@ class Maria:
             folder,
             poll_interval_ms=poll_ms,
         )
+
+    _properties = staticmethod(_MARIADB)
+
+
+class My(Maria):
+    """The same statements, but for the numbers, which it makes in another way."""
+
+    name = "mysql"
+
+    def bulk(self, database: str, first: int, count: int) -> None:
+        self._server.execute(
+            "SET SESSION cte_max_recursion_depth = 10000000",
+            f"INSERT INTO orders WITH RECURSIVE i (n) AS (SELECT {first} UNION ALL "
+            f"SELECT n + 1 FROM i WHERE n < {first + count - 1}) SELECT n, CONCAT('customer ', n), "
+            f"n / 100, NOW(6), n % 2 = 0, '{NOTE}' FROM i",
+            database=database,
+        )
+
+    _properties = staticmethod(_MYSQL)
+
+
+class Mongo:
+    name = "mongodb"
+    settings, peer = 'documents = "object"\n', False
+
+    def __init__(self, server: Mongod) -> None:
+        self._server = server
+
+    def create(self, database: str, rows: int) -> None:
+        self._server.client[database].create_collection(TABLE)
+        self.bulk(database, 1, rows)
+
+    def single(self, database: str, first: int, count: int) -> None:
+        orders = self._server.client[database][TABLE]
+        for n in range(count):
+            orders.insert_one(_document(first + n))
+
+    def bulk(self, database: str, first: int, count: int) -> None:
+        orders = self._server.client[database][TABLE]
+        for begin in range(first, first + count, 10_000):
+            end = min(begin + 10_000, first + count)
+            orders.insert_many(_document(n) for n in range(begin, end))
+
+    @contextmanager
+    def inserting(self, database: str) -> Iterator[Callable[[int], None]]:
+        orders = self._server.client[database][TABLE]
+        yield lambda n: orders.insert_one({"_id": n, "id": n, "customer": "x"}) and None
+
+    def url(self, database: str) -> str:
+        return self._server.url(database)
+
+    def debezium_topic(self, database: str) -> str:
+        raise NotImplementedError
+
+    def debezium(self, database: str, folder: Path, poll_ms: str) -> dict[str, str]:
+        raise NotImplementedError
+
+
+def _document(n: int) -> dict[str, Any]:
+    more = {"customer": f"customer {n}", "total": n / 100, "paid": n % 2 == 0, "note": NOTE}
+    return {"_id": n, "id": n, **more}
 
 
 @contextmanager
@@ -161,9 +234,14 @@ def database(name: str) -> Iterator[Database]:
         with postgres(settings) as server:
             yield Postgres(server)
         return
+    if name == "mongodb":
+        with closing(Mongod()) as mongod:
+            yield Mongo(mongod)
+        return
+    if name == "mysql":
+        with closing(MySQL("--innodb-buffer-pool-size=512M", build=MYSQL_9)) as mysql:
+            yield My(mysql)
+        return
     require_server()
-    running = MariaDB("--innodb-buffer-pool-size=512M", "--innodb-log-file-size=512M")
-    try:
-        yield Maria(running)
-    finally:
-        running.close()
+    with closing(MariaDB("--innodb-buffer-pool-size=512M", "--innodb-log-file-size=512M")) as maria:
+        yield Maria(maria)

@@ -26,6 +26,7 @@ METRICS = {
     "rows_per_cpu_s": ("per-cpu", "rows per second of CPU", True),
     "cpu_s_per_million": ("cpu", "seconds of CPU per million", False),
     "seconds": ("time", "seconds", False),
+    "cpu_s": ("cpu-time", "seconds of CPU", False),
     "p50_ms": ("p50", "milliseconds, half of the changes are faster", False),
     "p99_ms": ("p99", "milliseconds, 99 of 100 changes are faster", False),
     "first_s": ("first", "seconds until the first change", False),

@@ -11,16 +11,18 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
+from confluent_kafka import OFFSET_END, Consumer, TopicPartition
+
 from bench.broker.meter import cpu_s
-from bench.freshness.scenarios import ORDERS, Scenario
+from bench.freshness.goals import Figures
+from bench.freshness.scenarios import ORDERS, TOPIC, VISITS, Scenario
 from headwater.project.demo.shop import verification
 from headwater.project.demo.shop.database import TABLES, Shop, SQLite
 from headwater.project.demo.shop.load import CUSTOMERS, Load
 from headwater.project.demo.shop.project import Up
-from headwater.project.demo.shop.watcher import Watcher, freshness
+from headwater.project.demo.shop.watcher import AT_ONCE, LOOK_S, Seen, Watcher, freshness, told
 
 PATIENCE_S = 240.0
-Figures = dict[str, float]
 
 
 def measure(
@@ -35,10 +37,12 @@ def measure(
         load = Load(shop, Random(7))
         load.fill(orders)
         with Up(folder) as up, ExitStack() as watching:
-            _until_there(scenario, folder, up, bootstrap, database)
+            until_there(scenario, folder, up, bootstrap, database)
             ready_s = time.monotonic() - begin
             watchers = {
-                (view, table): watching.enter_context(Watcher(scenario.target(folder, view), view))
+                (view, table): watching.enter_context(
+                    _watcher(scenario.target(folder, view), view, bootstrap)
+                )
                 for view, table in scenario.watched
             }
             run = _Run(scenario, up, shop, load, watchers)
@@ -53,6 +57,10 @@ def measure(
                 part: (cpu - (b if (b := before.get(part, 0.0)) <= cpu else 0.0)) / wall
                 for part, cpu in _cpu(up).items()
             }
+            ago_ms = (time.time() - time.monotonic()) * 1000
+            fresh = told(
+                bootstrap, began * 1000 + ago_ms, None if killed is None else killed * 1000 + ago_ms
+            )
             up.until(
                 lambda: not any(w.waiting for w in watchers.values()),
                 "the last row",
@@ -65,7 +73,37 @@ def measure(
     }
     found[scenario.name] = {f"cpu_{part}": cores for part, cores in spent.items()}
     found[scenario.name] |= {"cpu_cores": spent["all"], "ready_s": ready_s}
+    found[scenario.name] |= {f"{view}_fresh_s": each.median_s for view, each in fresh.items()}
     return found
+
+
+class TopicWatcher(Watcher):
+    """Follows a topic, of which it sees what is committed."""
+
+    def __init__(self, topic: str, bootstrap: str) -> None:
+        super().__init__(f"{TOPIC}:{topic}", topic)
+        own = {"group.id": "watcher", "isolation.level": "read_committed", "fetch.wait.max.ms": 20}
+        self._consumer = Consumer({"bootstrap.servers": bootstrap, "log_level": 0, **own})
+        partitions = self._consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        self._consumer.assign([TopicPartition(topic, n, OFFSET_END) for n in partitions])
+
+    def _look(self) -> None:
+        with closing(self._consumer):
+            while not self._over.is_set():
+                for record in self._consumer.consume(AT_ONCE, LOOK_S):
+                    if record.error() is None:
+                        self._note(int(record.key() or 0), time.monotonic())
+
+    def _note(self, row: int, now: float) -> None:
+        with self._lock:
+            since = self._waiting.pop(row, None)
+        if since is not None:
+            self.seen.append(Seen(since, now))
+
+
+def _watcher(to: str, view: str, bootstrap: str) -> Watcher:
+    scheme, _, rest = to.partition(":")
+    return TopicWatcher(rest, bootstrap) if scheme == TOPIC else Watcher(to, view)
 
 
 class _Run:
@@ -116,9 +154,7 @@ class _Run:
                 watcher.expect(self._shop.count("visits"))
 
 
-def _until_there(
-    scenario: Scenario, folder: Path, up: Up, bootstrap: str, database: SQLite
-) -> None:
+def until_there(scenario: Scenario, folder: Path, up: Up, bootstrap: str, database: SQLite) -> None:
     rows = sum(database.rows(f"SELECT count(*) FROM {table}")[0][0] for table in TABLES)
     ends: dict[str, dict[int, int]] = {}
 
@@ -129,7 +165,16 @@ def _until_there(
     up.until(captured, "the capture", PATIENCE_S, _tell)
     for view in scenario.views:
         to = scenario.target(folder, view)
-        up.until(partial(verification.has_reached, view, to, ends), view, PATIENCE_S, _tell)
+        is_there = partial(verification.has_reached, view, to, ends)
+        if to == f"{TOPIC}:{view}":
+            is_there = partial(_has_records, bootstrap, view, database)
+        up.until(is_there, view, PATIENCE_S, _tell)
+
+
+def _has_records(bootstrap: str, topic: str, database: SQLite) -> bool:
+    """A topic has what was there before; it ends behind the marker of a transaction."""
+    ends = verification.ends_of(bootstrap, (topic,))
+    return verification.total(ends) > database.rows(f"SELECT count(*) FROM {VISITS}")[0][0]
 
 
 def _cpu(up: Up) -> dict[str, float]:
@@ -139,12 +184,10 @@ def _cpu(up: Up) -> dict[str, float]:
 
 
 def _cpu_of(pid: int) -> float:
-    while True:
-        try:
-            return cpu_s(pid)
-        except FileNotFoundError:  # a process has ended while its family was counted
-            if not Path(f"/proc/{pid}").exists():
-                return 0.0
+    try:
+        return cpu_s(pid)
+    except FileNotFoundError:  # it was killed
+        return 0.0
 
 
 def _tell(_: str) -> None:

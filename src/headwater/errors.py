@@ -30,6 +30,13 @@ class HeadwaterError(Exception):
         return str(self.args[0]) if self.args else type(self).__name__
 
 
+def missing_package(error: ModuleNotFoundError) -> str:
+    """The package to be installed; raises `error` where a module of our own is missing, our own mistake."""
+    if error.name is None or error.name.partition(".")[0] == "headwater":
+        raise error
+    return error.name
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """The end of a sentence on an unknown word: the one that was probably meant, or all there are."""
     from difflib import get_close_matches  # only a mistake needs it

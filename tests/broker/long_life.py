@@ -16,7 +16,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from headwater.broker.shares.keeper import Keeper
+from headwater.broker.shares.partition_owner import PartitionOwner
 from headwater.broker.shares.records import Key
 from headwater.broker.shares.state import Ack, Acknowledgement, Batch
 from headwater.testing import ManualClock
@@ -82,7 +82,7 @@ class World:
 
     def pass_time(self) -> None:
         self.clock.advance(self.chance.choice([HOUR_MS, 12 * HOUR_MS, 2 * DAY_MS, 8 * DAY_MS]))
-        self.broker.call(self._keeper().expire)
+        self.broker.call(self._share_owner().expire)
 
     def restart(self) -> None:
         self._stack.close()
@@ -181,7 +181,7 @@ class World:
 
     def _acknowledge(self, member: str, offset: int, kind: Ack) -> None:
         told = [Acknowledgement(offset, offset, [kind])]
-        error, _ = self.broker.run(self._keeper().acknowledge(member, told))
+        error, _ = self.broker.run(self._share_owner().acknowledge(member, told))
         assert error is ErrorCode.none, (offset, kind, error)
         if kind is not Ack.RELEASE:
             self.done.add(offset)
@@ -194,25 +194,25 @@ class World:
         return found
 
     async def _acquired(self, member: str, count: int) -> list[int]:
-        keeper = await self._opened()
-        assert keeper.state is not None
-        offset = keeper.state.next_offset(keeper.limits())
+        owner = await self._opened()
+        assert owner.state is not None
+        offset = owner.state.next_offset(owner.limits())
         if offset is None:
             return []
         there = [Batch(n, n) for n in range(offset, self.broker.log("jobs").durable_offset)]
-        taken = keeper.acquire(member, there, offset, count, 500, True)
+        taken = owner.acquire(member, there, offset, count, 500, True)
         return [n for each in taken for n in range(each.first, each.last + 1)]
 
-    async def _opened(self, *, from_the_beginning: bool = False) -> Keeper:
-        keeper = self._keeper()
+    async def _opened(self, *, from_the_beginning: bool = False) -> PartitionOwner:
+        owner = self._share_owner()
         if from_the_beginning:
-            await keeper.reset(0)
-        await keeper.open()
-        return keeper
+            await owner.reset(0)
+        await owner.open()
+        return owner
 
-    def _keeper(self) -> Keeper:
+    def _share_owner(self) -> PartitionOwner:
         node = self.broker.broker
-        return node.shares.keeper(Key("workers", node.catalogue.topics["jobs"].id, 0), "jobs")
+        return node.shares.owner(Key("workers", node.catalogue.topics["jobs"].id, 0), "jobs")
 
     # ---- the model ---------------------------------------------------------------------------------
 
@@ -232,11 +232,11 @@ class World:
 
     def _drain(self) -> None:
         """The group does all that is left; nothing was passed over."""
-        self.broker.call(self._keeper().expire)
+        self.broker.call(self._share_owner().expire)
         while found := self._taken("a", 100):
             for offset in found:
                 self._acknowledge("a", offset, Ack.ACCEPT)
-        jobs, limit = self.broker.log("jobs"), self._keeper().limits().deliveries_max
+        jobs, limit = self.broker.log("jobs"), self._share_owner().limits().deliveries_max
         for offset in range(jobs.start_offset, jobs.durable_offset):
             given_up = self.deliveries[offset] >= limit
             assert offset in self.done or given_up, f"{offset} was passed over"

@@ -91,13 +91,15 @@ def serving(
     files: FileSystem | None = None,
     clock: Clock | None = None,
     durability: str | None = None,
+    listen: str | None = "127.0.0.1:0",
+    new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
 ) -> Iterator[Serving]:
     """Start a broker on a folder, by default on a disk that need not be waited for; stopped in order."""
-    loop = asyncio.new_event_loop()
+    loop = new_loop()
     thread = threading.Thread(target=loop.run_forever, name="broker-under-test", daemon=True)
     thread.start()
     merged = {**SETTINGS, **(settings or {})}
-    broker = Broker(data, "127.0.0.1:0", merged, durability, clock=clock, files=files or HandDisk())
+    broker = Broker(data, listen, merged, durability, clock=clock, files=files or HandDisk())
     try:
         asyncio.run_coroutine_threadsafe(broker.start(), loop).result(60)
         try:

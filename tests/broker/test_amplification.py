@@ -6,12 +6,12 @@ import struct
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from headwater.broker import bounds, fetch_sessions
-from headwater.broker.api import k19_create_topics
+from headwater.broker.api import k03_metadata, k19_create_topics
 from headwater.broker.settings import topic_definitions
 from headwater.wire import guard
 from headwater.wire.writer import uvarint
@@ -183,3 +183,51 @@ def test_a_member_with_huge_metadata_is_refused(wire: Wire) -> None:
         protocols=[{"name": "range", "metadata": huge}],
     )
     assert answer.error_code is ErrorCode.invalid_request
+
+
+def all_offsets(wire: Wire, group: str) -> None:
+    wire.send("offset_fetch", 8, groups=[{"group_id": group, "topics": None}], require_stable=False)
+
+
+def test_answers_that_nobody_takes_are_made_one_at_a_time(data: Path) -> None:
+    """All offsets of a group, asked for in thirty bytes, by clients that read nothing."""
+    with serving(data, {"queued.max.request.bytes": LIMIT}) as broker, broker.wire() as wire:
+        broker.create("many", 2000)
+        for first in range(0, 2000, 200):
+            rows = [
+                {"partition_index": n, "committed_offset": 1, "committed_metadata": "m" * 4000}
+                for n in range(first, first + 200)
+            ]
+            asked = {"group_id": "g", "generation_id_or_member_epoch": -1}
+            topics = [{"name": "many", "partitions": rows}]
+            found = wire.ask("offset_commit", 8, **asked, topics=topics).topics[0].partitions
+            assert {row.error_code for row in found} == {ErrorCode.none}
+        memory = broker.broker.memory
+        idle = [Wire(broker.bootstrap) for _ in range(12)]
+        for each in idle:
+            all_offsets(each, "g")
+        until(
+            lambda: broker.call(lambda: memory.is_waited_for or memory.held > 2 * LIMIT),
+            "somebody to wait for room",
+        )
+        assert broker.call(lambda: memory.held) <= LIMIT
+        all_offsets(wire, "another")
+        assert wire.receive()[1].groups[0].topics == (), "what is little waits for nobody"
+        for each in idle:
+            each.close()
+        all_offsets(wire, "g")
+        assert len(wire.receive()[1].groups[0].topics[0].partitions) == 2000
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_metadata_of_many_partitions_is_a_list(broker: Serving, named: bool) -> None:
+    broker.create("many", k03_metadata.MANY_PARTITIONS + 1)
+    topics = [{"name": "many"}] if named else None
+    with broker.wire() as other, broker.wire() as wire:
+        memory = broker.broker.memory
+        broker.call(lambda: memory.may_list(cast(Any, "somebody else")))
+        other.send("metadata", 12, topics=topics)
+        until(lambda: broker.call(lambda: memory.is_waited_for), "it to wait for its turn")
+        assert wire.ask("metadata", 12, topics=[{"name": "t"}]).topics[0].name == "t"
+        broker.call(lambda: memory.listed(cast(Any, "somebody else")))
+        assert "many" in {row.name for row in other.receive()[1].topics}

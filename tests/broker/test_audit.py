@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,7 +13,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
-from headwater.broker.audit import changes, limits, trail
+from headwater.broker.audit import changes, description, limits, trail
 from headwater.broker.audit.description import Change, Description, MayTell, described
 from headwater.broker.audit.limits import Refusals
 from headwater.broker.registry import Context, load_apis
@@ -18,7 +21,8 @@ from headwater.browse.audit import CHANGES, Entry, newest
 from headwater.client import acls, topics, users
 from headwater.client.log import Log
 from headwater.record import records
-from tests.broker.serving import Serving, delete, serving
+from tests.broker.disks import HandDisk
+from tests.broker.serving import Serving, create, delete, serving
 from tests.compat.asking import produce
 from tests.compat.batches import batch
 from tests.compat.waiting import until
@@ -323,3 +327,75 @@ def test_secrets_in_settings_are_never_repeated() -> None:
     assert changes.shown("ssl.keystore.password", "pw") == "***"
     assert changes.shown("retention.ms", "1") == "1"
     assert changes.shown("ssl.keystore.password", None) is None
+
+
+def test_a_stop_writes_no_line_twice(data: Path) -> None:
+    disk = HandDisk()
+    with serving(data, {"audit.enable": True}, files=disk) as broker, broker.wire() as wire:
+        create(wire, "first")
+        until(lambda: (CHANGES, 0) in broker.broker.topics.partitions, "the topic")
+        changed = broker.log(CHANGES)
+        until(lambda: changed.durable_offset == 1, "a line")
+        with disk.held("sync", f"{CHANGES}-0/*") as held:
+            create(wire, "second")
+            until(lambda: changed.next_offset == 2, "the next")
+            stopping = broker.begin(broker.broker.trail.stop())
+            broker.call(lambda: None)
+            held.release()
+            stopping.result(60)
+        assert broker.call(lambda: changed.next_offset) == 2
+
+
+def test_a_stop_does_not_wait_for_lines_that_were_refused_just_before(data: Path) -> None:
+    """Their offsets are taken back: nobody would ever reach them."""
+    disk, begun, released = HandDisk(), threading.Event(), threading.Event()
+
+    def refuse(path: Path) -> None:
+        begun.set()
+        assert released.wait(60)
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    with serving(data, {"audit.enable": True}, files=disk) as broker, broker.wire() as wire:
+        create(wire, "first")
+        until(lambda: (CHANGES, 0) in broker.broker.topics.partitions, "the topic")
+        partition, told = broker.broker.topics.partitions[CHANGES, 0], broker.broker.trail
+        until(lambda: partition.log.durable_offset == 1, "a line")
+        end = disk.on("write", refuse, f"{CHANGES}-0/*.log")
+        create(wire, "second")
+        assert begun.wait(60)
+        broker.run(broker.broker.supervisor.end(told._task))
+        end()
+        released.set()
+        until(lambda: partition.log.next_offset == 1 and partition.failed is None, "the refusal")
+        broker.begin(told.stop()).result(60)
+        assert broker.broker.health.audit_lost == 1
+
+
+def test_a_topic_made_on_first_use_is_a_change_too(data: Path) -> None:
+    settings = {"audit.enable": True, "auto.create.topics.enable": True, "num.partitions": 2}
+    with serving(data, settings) as broker, broker.wire() as wire:
+        for _ in range(2):
+            asked = {"topics": [{"name": "new"}], "allow_auto_topic_creation": True}
+            assert wire.ask("metadata", 12, **asked).topics[0].name == "new"
+        create(wire, "then")
+        with Log(broker.bootstrap) as log:
+            first, second = written(log, 2)
+        assert (first.what, first.kind, first.name) == ("create", "topic", "new")
+        assert first.details == {"partitions": 2, "on_first_use": True}
+        assert second.name == "then", "the first is told once"
+
+
+def test_the_changes_of_a_request_are_bounded_however_it_is_cut(
+    broker: Serving, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of more than 250 parts is answered in slices; it is one request all the same."""
+    monkeypatch.setattr(description, "CHANGES_MAX", 20)
+    broker.create("many", 300)
+    with broker.wire() as wire:
+        parts = [{"partition_index": n, "offset": 0} for n in range(300)]
+        asked = [{"name": "many", "partitions": parts}]
+        rows = wire.ask("delete_records", 2, topics=asked, timeout=9000).topics[0].partitions
+        assert len(rows) == 300
+    found = written(log, 22)
+    assert [entry.what for entry in found[1:]] == ["delete records"] * 20 + ["and more"]
+    assert found[-1].name == "280 more changes in the same request"

@@ -9,13 +9,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kio.index import load_entity_schema
+from kio.static.constants import EntityType
+
+from headwater.testing.clock import ManualClock
 from tests.broker.disks import HandDisk
 from tests.broker.processes import BrokerProcess, broker_process
 from tests.broker.serving import create, serving
 from tests.compat.asking import end_offset, produce_request
 from tests.compat.batches import batch
 from tests.compat.waiting import until
-from tests.compat.wire import ErrorCode, Wire
+from tests.compat.wire import ErrorCode, Wire, build, encode
 
 MEGABYTE = 1024**2
 QUEUED = 8 * MEGABYTE
@@ -124,6 +128,38 @@ def test_producers_that_leave_without_their_answers_meet_it_too(data: Path) -> N
             while end_offset(bystander, "t") < 150:
                 highest.append(broker.call(held))
         assert max(highest) < QUEUED + 48 * MEGABYTE, "150 MB were sent"
+
+
+def test_nobody_is_dropped_for_the_time_that_the_broker_did_not_read(data: Path) -> None:
+    """
+    client  |half a request……………………|the rest
+    broker  |reads |does not read, 100 s |reads   while others wait for memory
+    """
+    clock = ManualClock()
+    with serving(data, clock=clock) as broker, broker.wire() as wire:
+        broker.create("t")
+        until(lambda: len(broker.broker.connections) == 1, "only this connection")
+        (connection,) = broker.broker.connections
+        schema = load_entity_schema("produce", 9, EntityType.request)
+        request = encode(build(schema, produce_request("t", RECORDS), False), 1)
+        frame = len(request).to_bytes(4, "big") + request
+        wire.send_unframed(frame[:1000])
+        until(lambda: len(connection.inbound.frames) >= 1000, "half a request")
+
+        def silence() -> None:
+            connection.inbound.mute(1000)  # as a quota does, and memory that is full
+            clock.advance(100_000)
+
+        def go_on() -> None:
+            connection.inbound._unmute()
+            connection.drop_if_stalled(clock.monotonic())
+
+        broker.call(silence)
+        broker.call(lambda: connection.drop_if_stalled(clock.monotonic()))
+        broker.call(go_on)
+        assert not broker.call(lambda: connection.is_closing), "its bytes may be in the socket"
+        wire.send_unframed(frame[1000:])
+        assert wire.receive_bytes(), "the whole request is answered"
 
 
 def test_reading_stops_while_the_queue_is_full_and_goes_on_when_it_is_not(data: Path) -> None:

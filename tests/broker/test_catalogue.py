@@ -49,7 +49,7 @@ def state(broker: Broker) -> Any:
     catalogue = broker.catalogue
     topics = {t.name: (t.id, t.partitions, dict(t.configs)) for t in catalogue.topics.values()}
     configs = {node: dict(each) for node, each in catalogue.broker_configs.items()}
-    return topics, configs, catalogue._producer_ids_end
+    return topics, configs, catalogue.producer_ids.end
 
 
 class Crash:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -13,8 +14,9 @@ import pytest
 
 from headwater.broker import validation
 from headwater.broker.memory import MemoryBudget
+from headwater.broker.schema_check import SchemaCheck, SubjectIds
 from headwater.broker.validation import Bounds, Candidate, Validation
-from headwater.log.append import BatchTooLarge, prepare
+from headwater.log.append import RECORD_ERRORS_MAX, BatchTooLarge, KeyMissing, prepare
 from headwater.log.config import LogConfig
 from headwater.record import batch as batches
 from headwater.record import codecs, varint
@@ -151,3 +153,61 @@ def test_batches_that_grow_because_the_topic_wants_them_so_share_a_bound(
     stored = sum(len(each[0]) for each in found if not isinstance(each, RecordError))
     assert MEGABYTE < stored <= validation.GROWN_BYTES_MAX
     assert isinstance(found[-1], PayloadTooLarge)
+
+
+# ---- what is made of the records of a batch ---------------------------------------------------------
+
+
+MANY = 100_000
+RECORD_BYTES = 60
+"""Each has about ten, which are held a few times over; the smallest tuple alone is as large as this."""
+
+
+def tiny(count: int, key: bytes | None, value: bytes | None) -> bytes:
+    """So many records of a few bytes each, which compress to next to nothing."""
+    made = build([Record(n, NOW_MS, key, value) for n in range(count)], codec=codecs.ZSTD)
+    assert len(made) < count
+    return made
+
+
+def peak_of(work: Callable[[], object]) -> int:
+    """Bytes that Python's objects took at most, without what is loaded once and stays."""
+    work()
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def refused(data: bytes, config: LogConfig) -> None:
+    with pytest.raises(KeyMissing):
+        prepare(data, config, NOW_MS)
+
+
+@pytest.mark.parametrize("key", [b"k", None], ids=["keys", "no-keys"])
+def test_checking_a_batch_makes_no_object_of_each_of_its_records(key: bytes | None) -> None:
+    """A million of them fit into a request of one megabyte, and two requests are checked at once."""
+    data, compacted = tiny(MANY, key, b""), replace(CONFIG, compact=True)
+    check = refused if key is None else lambda data, config: prepare(data, config, NOW_MS)
+    assert peak_of(lambda: check(data, compacted)) < MANY * RECORD_BYTES
+
+
+def test_nor_does_looking_for_the_ids_of_schemas() -> None:
+    data = tiny(MANY, None, b"\0\0\0\0\7")
+    ids = SubjectIds()
+    ids._versions["t-value"] = {1: 7}
+    check = SchemaCheck(ids, "t-value", None)
+    assert peak_of(lambda: check.check(data)) < MANY * RECORD_BYTES
+
+
+def test_a_batch_of_very_many_records_without_a_key_is_refused_in_a_short_answer(
+    broker: Serving,
+) -> None:
+    broker.create("compacted", cleanup_policy="compact")
+    with broker.wire() as wire:
+        answer = produce(wire, "compacted", tiny(MANY, None, b""))
+        assert answer.error_code is ErrorCode.invalid_record
+        named = [each.batch_index for each in answer.record_errors]
+        assert named == list(range(RECORD_ERRORS_MAX))

@@ -11,7 +11,6 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from headwater.broker.inspection.check import inspect
-from headwater.broker.swap import put_in_place
 from headwater.log import compaction
 from tests.broker.bystander import Bystander
 from tests.broker.disks import HandDisk
@@ -275,6 +274,26 @@ def test_nothing_is_dropped_once_the_policy_is_not_to_compact(data: Path) -> Non
         asked = {"resource_type": 2, "resource_name": "t", "configs": [change]}
         answer = wire.ask("incremental_alter_configs", 1, resources=[asked], validate_only=False)
         assert answer.responses[0].error_code is ErrorCode.none
-        assert not broker.run(put_in_place(broker.broker, partition, plan, result))
+        assert not broker.run(broker.broker.maintenance.put_in_place(partition, plan, result))
         assert not list(data.glob("t-0/*.cleaned"))
         assert [value for _, _, value in contents(wire, "t")] == [b"1", b"2", b"3"]
+
+
+def test_segments_that_are_exchanged_are_neither_looked_for_nor_opened_by_the_event_loop(
+    data: Path,
+) -> None:
+    disk, threads = HandDisk(), set[str]()
+    with serving(data, files=disk) as broker, broker.wire() as wire:
+        create(wire, "t", **EAGER)
+        partition = broker.broker.topics.partitions["t", 0]
+        for number in range(5):
+            produce(wire, "t", batch([(b"key", b"%d" % number)]))
+            broker.call(lambda: partition.roll(NOW_MS))
+            broker.run(partition.flushed())
+        produce(wire, "t", batch([(b"key", b"last")]))
+        broker.run(broker.broker.housekeeping._release())
+        end = disk.on("open", lambda _: threads.add(threading.current_thread().name), "t-0/*.log")
+        assert broker.run(broker.broker.cleaner.clean_dirtiest())
+        end()
+        assert threads and "broker-under-test" not in threads
+        assert newest(contents(wire, "t")) == {b"key": b"last"}

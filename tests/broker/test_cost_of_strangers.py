@@ -14,7 +14,7 @@ import pytest
 from headwater.broker import bounds
 from headwater.broker.security import scram
 from headwater.broker.security.acls import Acl, AclTable, Operation, decide
-from headwater.broker.shares.keeper import Keeper
+from headwater.broker.shares.partition_owner import PartitionOwner
 from headwater.testing import broker as running_broker
 from tests.broker.serving import Serving, serving
 from tests.compat.asking import new_producer_id, produce
@@ -72,7 +72,7 @@ def test_the_work_of_a_decision_does_not_grow_with_the_name_that_a_client_makes_
     table = AclTable()
     table.add(Acl(2, "orders", 4, "User:ann", "*", 3, 3))
     table._by_pattern = counting = Counting(table._by_pattern)
-    assert decide(table.about(2, NAME), "User:bob", "h", Operation.READ) is None
+    assert decide(table.about(2, NAME, "User:bob"), "User:bob", "h", Operation.READ) is None
     assert counting.looks < 1000
 
 
@@ -82,7 +82,7 @@ def test_a_share_consumer_that_held_nothing_is_cheap_to_lose(
     """Work at a disconnect: not sessions times share-partitions."""
     broker.create("t", 100)
     looked: list[str] = []
-    monkeypatch.setattr(Keeper, "release", lambda keeper, member: looked.append(member))
+    monkeypatch.setattr(PartitionOwner, "release", lambda owner, member: looked.append(member))
     with broker.wire() as wire:
         parts = [{"partition_index": n, "start_offset": 0} for n in range(100)]
         wire.ask(

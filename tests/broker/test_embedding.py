@@ -150,7 +150,7 @@ def test_the_test_kits_broker_serves_blocking_clients() -> None:
         options = {"group.id": "g", "auto.offset.reset": "earliest"}
         consumer = Consumer({"bootstrap.servers": broker.bootstrap, **options})
         consumer.subscribe(["t"])
-        message = consumer.poll(10)
+        message = consumer.poll(60)
         assert message is not None
         assert message.value() == b"value"
         consumer.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -66,8 +67,8 @@ def read(
     consumer.assign([TopicPartition(topic, 0, 0), TopicPartition(topic, 1, 0)])
     found, ended = {}, set()
     while len(ended) < 2:
-        message = consumer.poll(10)
-        assert message is not None, "nothing for ten seconds"
+        message = consumer.poll(60)
+        assert message is not None, "nothing for a minute"
         if message.error():
             ended.add(message.partition())
         else:
@@ -111,6 +112,35 @@ def test_no_byte_of_an_excised_key_is_left_and_all_else_stays(tmp_path: Path, co
 
         again = excise(broker.bootstrap, "orders", "--key", "customer-17", "--yes", "--json")
         assert json.loads(again.stdout)["removed"] == 0
+
+
+def test_copies_beside_the_log_that_may_hold_the_records_are_named(tmp_path: Path) -> None:
+    data = tmp_path / "log"
+    with broker_on(data) as broker:
+        make_topic(broker.bootstrap, "orders")
+        write(broker.bootstrap, "orders", "none")
+        (segment, *_) = sorted((data / "orders-1").glob("*.log"))
+        stray, aside = f"orders-1.{'a' * 32}-stray", "set-aside/20260131-120000/orders-1"
+        for name in (stray, aside, "set-aside/20260131-120000/orders-10"):
+            (data / name).mkdir(parents=True)
+        copies = [
+            f"orders-1/{segment.stem}.damaged",
+            f"{stray}/{segment.name}",
+            f"{aside}/{segment.name}",
+            f"{aside}/{segment.name}.from-byte-5",
+        ]
+        others = [f"{aside}/{segment.stem}.index", f"{Path(aside).parent}/orders-10/{segment.name}"]
+        for name in copies + others:
+            shutil.copy(segment, data / name)
+        asked = ("orders", "--key", "customer-17", "--yes")
+        done = excise(broker.bootstrap, *asked)
+        assert done.returncode == 0, done.stderr
+        assert "are gone." in done.stdout
+        assert {line.strip() for line in done.stdout.splitlines()} & {*copies, *others} == {*copies}
+        for name in copies:
+            (data / name).unlink()
+        entry = json.loads(excise(broker.bootstrap, *asked, "--json").stdout)
+        assert "copies" not in entry
 
 
 def test_a_range_of_offsets_goes(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from headwater.log.checkpoints import read_start_offset
+from headwater.log.files import Files
 from tests.broker.disks import HandDisk
 from tests.broker.serving import create, delete, serving
 from tests.compat.asking import end_offset, fetch, produce, produce_request, read_all
@@ -357,6 +359,7 @@ def test_records_that_could_not_be_deleted_are_still_there(data: Path) -> None:
         with disk.failing("write_atomic", name="log-start-offset-checkpoint"):
             answer = wire.ask("delete_records", 2, topics=asked, timeout=9000)
             assert answer.topics[0].partitions[0].error_code is ErrorCode.kafka_storage_error
+            assert not read_start_offset(Files(), data / "t-0"), "after a kill they would be gone"
         assert fetch(wire, "t").log_start_offset == 0
         assert len(read_all(wire, "t")) == 10
         answer = wire.ask("delete_records", 2, topics=asked, timeout=9000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.broker.serving import serving
+from tests.compat.streaming import Streaming, counting
 from tests.compat.wire import ErrorCode, Wire
 
 UPGRADE, SAFE_DOWNGRADE = 1, 2
@@ -45,6 +46,8 @@ def test_what_is_switched_off_is_not_answered_until_it_is_on_again(tmp_path: Pat
             return [
                 wire.ask("consumer_group_heartbeat", group_id="g", **member, **whole).error_code,
                 wire.ask("consumer_group_describe", group_ids=("g",)).groups[0].error_code,
+                Streaming(wire, "w", "m", counting("t", "w")).join().error_code,
+                wire.ask("streams_group_describe", group_ids=("w",)).groups[0].error_code,
                 wire.ask("share_group_heartbeat", group_id="s", **member, **topics).error_code,
                 wire.ask("share_group_describe", group_ids=("s",)).groups[0].error_code,
                 wire.ask("share_fetch", 1, group_id="s", **session).error_code,
@@ -56,10 +59,18 @@ def test_what_is_switched_off_is_not_answered_until_it_is_on_again(tmp_path: Pat
                 wire.ask("delete_share_group_offsets", group_id="s").error_code,
             ]
 
-        for feature in ("group.version", "share.version"):
+        for feature in ("group.version", "share.version", "streams.version"):
             set_level(wire, feature, 0, SAFE_DOWNGRADE)
         assert "share.version" not in finalized(wire)
         assert set(errors()) == {SHUT}
-        for feature in ("group.version", "share.version"):
+        for feature in ("group.version", "share.version", "streams.version"):
             set_level(wire, feature, 1, UPGRADE)
         assert SHUT not in errors()
+
+
+def test_a_kind_of_group_that_is_not_served_is_shut(tmp_path: Path) -> None:
+    settings = {"group.coordinator.rebalance.protocols": "classic,consumer"}
+    with serving(tmp_path / "data", settings) as served, served.wire() as wire:
+        assert Streaming(wire, "w", "m", counting("t", "w")).join().error_code is SHUT
+        found = wire.ask("consumer_group_describe", group_ids=("g",)).groups[0]
+        assert found.error_code is ErrorCode.group_id_not_found

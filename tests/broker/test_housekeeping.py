@@ -66,12 +66,20 @@ def test_a_duty_that_fails_in_any_way_keeps_the_others_from_nothing(
         monkeypatch.setattr(broker.broker.store, duty, _raises)
         with broker.wire() as idle:
             idle.ask("api_versions", 3)
-            clock.advance(HOUR_MS)
-            until(lambda: failing(broker, "checkpoints"), "the failure")
-            until(lambda: not broker.broker.connections, "the idle connection to be closed")
+            hours_until(clock, lambda: failing(broker, "checkpoints"), "the failure")
+            hours_until(clock, lambda: not broker.broker.connections, "the idle one to be closed")
         monkeypatch.undo()
+        hours_until(clock, lambda: not failing(broker, "checkpoints"), "the next turn")
+
+
+def hours_until(clock: ManualClock, question: Callable[[], bool], what: str) -> None:
+    """Hour by hour: one that passes while a turn is under way begins no other."""
+
+    def asked() -> bool:
         clock.advance(HOUR_MS)
-        until(lambda: not failing(broker, "checkpoints"), "the next turn")
+        return question()
+
+    until(asked, what)
 
 
 def _raises(*_: object) -> None:

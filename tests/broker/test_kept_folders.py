@@ -24,8 +24,9 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from headwater.broker.inspection.check import inspect
+from headwater.broker.inspection.repair import repair
 from headwater.errors import HeadwaterError
-from headwater.log.meta import FORMAT_LINE, META
+from headwater.log.meta import FORMAT_LINE, META, read_lines, text_of
 from tests.broker.serving import Serving, serving
 from tests.compat.asking import end_offset, produce
 from tests.compat.batches import batch
@@ -132,7 +133,8 @@ def test_a_folder_of_a_later_version_is_refused_and_left_alone(data: Path, versi
     with serving(data):
         pass
     path = data / META
-    path.write_text(path.read_text().replace(f"{FORMAT_LINE}=1", f"{FORMAT_LINE}={version}"))
+    lines = read_lines(path.read_bytes())
+    path.write_bytes(text_of({**lines, FORMAT_LINE: version}))
     before = path.read_bytes()
     for opening in (lambda: serving(data).__enter__(), lambda: inspect(data)):
         with pytest.raises(HeadwaterError, match=f"a later version.* format {version}"):
@@ -140,8 +142,21 @@ def test_a_folder_of_a_later_version_is_refused_and_left_alone(data: Path, versi
     assert path.read_bytes() == before
 
 
-def test_a_version_that_is_none_is_named(data: Path) -> None:
-    data.mkdir(exist_ok=True)
-    (data / META).write_text(f"{FORMAT_LINE}=1x\n")
-    with pytest.raises(HeadwaterError, match="'1x', which is no version"):
+@pytest.mark.parametrize("found", ["0", "3", "5", "9", "q", "!", "1x", "99"])
+def test_a_damaged_version_is_told_from_a_later_one_and_written_again(
+    data: Path, found: str
+) -> None:
+    with serving(data) as broker:
+        broker.create("kept")
+        cluster_id = broker.broker.cluster_id
+    path = data / META
+    path.write_text(path.read_text().replace(f"{FORMAT_LINE}=1", f"{FORMAT_LINE}={found}"))
+    with pytest.raises(HeadwaterError, match="is damaged") as refused:
         serving(data).__enter__()
+    assert "headwater repair" in (refused.value.hint or "")
+    (finding,) = inspect(data).wrong
+    assert finding.means == "the broker does not start"
+    assert repair(data).after.wrong == []
+    with serving(data) as broker:
+        assert "kept" in broker.broker.catalogue.topics
+        assert broker.broker.cluster_id == cluster_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor
@@ -14,6 +15,8 @@ import pytest
 from headwater.broker.broker import READ_THREADS
 from headwater.broker.lookups import THREADS
 from headwater.log import segment_reader
+from headwater.log.partition import PartitionLog
+from headwater.log.segment_reader import Found
 from headwater.record import codecs, records
 from headwater.record.records import Record
 from tests.broker.serving import Serving, create, serving
@@ -87,6 +90,32 @@ def test_those_who_ask_for_the_same_wait_for_one_lookup(broker: Serving, wire: W
         each.close()
 
 
+def test_who_asks_behind_a_record_that_was_acknowledged_finds_it(
+    broker: Serving, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though somebody has asked for the same before it was written, and still waits for the answer."""
+    looked, end, find_time = threading.Event(), threading.Event(), PartitionLog.find_time
+
+    def slow(log: PartitionLog, *arguments: Any) -> Found | None:
+        found = find_time(log, *arguments)
+        if not looked.is_set():
+            looked.set()
+            end.wait(60)
+        return found
+
+    monkeypatch.setattr(PartitionLog, "find_time", slow)
+    with broker.wire() as early:
+        ask_for(early, NOW_MS + 50)
+        assert looked.wait(60)
+        try:
+            stored = produce(wire, "t", batch([(None, b"c")], timestamps=[NOW_MS + 100]))
+            assert offset_at(wire, "t", NOW_MS + 50).offset == stored.base_offset == 2
+        finally:
+            end.set()
+        assert early.receive()[1].topics[0].partitions[0].offset == -1
+    until(lambda: not under_way(broker), "nothing to be under way")
+
+
 def test_what_nobody_waits_for_is_not_begun(broker: Serving, wire: Wire) -> None:
     clients = [Wire(broker.bootstrap) for _ in range(20)]
     with busy(broker.broker.lookups.threads, THREADS):
@@ -99,6 +128,73 @@ def test_what_nobody_waits_for_is_not_begun(broker: Serving, wire: Wire) -> None
     assert not broker.call(lambda: broker.broker.partition("t", 0).cold_reads)
     until(lambda: not broker.call(lambda: broker.broker.memory.used["requests"]), "their memory")
     assert offset_at(wire, "t", NOW_MS + 1).offset == 1
+
+
+def test_who_asks_in_the_turn_in_which_another_gives_up_is_answered(
+    broker: Serving, wire: Wire
+) -> None:
+    lookups, partition = broker.broker.lookups, broker.broker.partition("t", 0)
+
+    async def both() -> Found | None:
+        first = asyncio.ensure_future(lookups.find(partition, NOW_MS + 5, "127.0.0.1"))
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.sleep(0)  # it has given up, and nobody has heard of its job's end
+        return await lookups.find(partition, NOW_MS + 5, "127.0.0.1")
+
+    with busy(lookups.threads, THREADS):
+        second = broker.begin(both())
+        until(lambda: under_way(broker) == 1, "the second to ask")
+    assert second.result(60) == Found(NOW_MS + 10, 1)
+
+
+def test_nobody_waits_for_all_that_a_stranger_has_asked_for(broker: Serving, wire: Wire) -> None:
+    lookups, partition = broker.broker.lookups, broker.broker.partition("t", 0)
+    answered: list[str] = []
+
+    async def ask(address: str, timestamp: int) -> None:
+        await lookups.find(partition, timestamp, address)
+        answered.append(address)
+
+    async def all_of_them() -> None:
+        many = [ask("10.0.0.1", NOW_MS - number) for number in range(40)]
+        await asyncio.gather(*many, ask("10.0.0.2", NOW_MS + 5))
+
+    with busy(lookups.threads, THREADS):
+        asking = broker.begin(all_of_them())
+        until(lambda: under_way(broker) == 41, "all to be asked for")
+    asking.result(60)
+    assert len(answered) == 41
+    assert answered.index("10.0.0.2") < 10
+    assert broker.call(lambda: lookups._at_work) == 0
+
+
+def test_who_asks_for_what_a_stranger_waits_for_waits_in_its_own_line(
+    broker: Serving, wire: Wire
+) -> None:
+    lookups, partition = broker.broker.lookups, broker.broker.partition("t", 0)
+    answered: list[str] = []
+
+    async def ask(address: str, timestamp: int) -> None:
+        await lookups.find(partition, timestamp, address)
+        answered.append(address)
+
+    async def all_of_them() -> None:
+        many = [ask("10.0.0.1", NOW_MS - number) for number in range(40)]
+        waits = asyncio.gather(*many, ask("10.0.0.2", NOW_MS - 39))
+        gone = asyncio.ensure_future(ask("10.0.0.3", NOW_MS - 39))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await waits
+
+    with busy(lookups.threads, THREADS):
+        asking = broker.begin(all_of_them())
+        until(lambda: under_way(broker) == 40, "all to be asked for")
+    asking.result(60)
+    assert len(answered) == 41
+    assert answered.index("10.0.0.2") < 10
+    assert broker.call(lambda: (lookups._at_work, len(lookups._queue), len(lookups))) == (0, 0, 0)
+    assert not broker.call(lambda: partition.cold_reads)
 
 
 def test_topics_are_made_and_records_deleted_while_all_readers_are_busy(

@@ -12,10 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from headwater.broker.broker import Broker
 from headwater.broker.catalogue import LOG_NAME
+from headwater.broker.inspection.check import inspect
 from headwater.errors import HeadwaterError
+from headwater.log import checkpoints
+from headwater.log.files import Files
 from headwater.record import batch as batches
 from tests import fork_server
 from tests.broker.disks import HandDisk
@@ -289,3 +293,32 @@ def test_the_remedy_that_the_sentence_names_brings_everything_back(
         for topic in ("a", "b", "c"):
             assert len(read_all(wire, topic)) == 1
         assert not broker.broker.store.set_aside
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_another_log_s_start_lets_neither_the_catalogue_nor_the_commits_begin_later(
+    tmp_path: Path, clean: bool
+) -> None:
+    """Two files swapped, each with the right checksum: all topics were set aside, and commits forgotten."""
+    data = tmp_path / "data"
+    with broker_process(data, "offsets.topic.num.partitions=1") as process:
+        with process.wire() as wire:
+            for topic in ("a", "b", "c"):
+                create(wire, topic)
+                produce(wire, topic, batch())
+        commits = Consumer({"bootstrap.servers": process.bootstrap, "group.id": "g"})
+        for topic in ("a", "b", "c"):
+            commits.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+        commits.close()
+        if not clean:
+            process.kill()
+    for folder, start in ((FOLDER, 3), ("__consumer_offsets-0", 2)):
+        checkpoints.write_start_offset(Files(), data / folder, start)
+    report = inspect(data)
+    assert not report.wrong
+    with serving(data) as broker:
+        assert not broker.broker.store.set_aside
+        assert {"a", "b", "c"} <= set(broker.broker.catalogue.topics)
+        known = broker.call(lambda: broker.broker.groups.offsets_of("g").topics)
+        assert set(known) == {"a", "b", "c"}
+        assert [broker.log(name).start_offset for name in ("__consumer_offsets",)] == [0]

@@ -72,7 +72,7 @@ def test_a_consumer_reads_all_of_a_topic_that_was_made_again_after_kill_9(data: 
         )
         consumer.subscribe(["t"])
         read = 0
-        while (message := consumer.poll(20)) is not None and message.error() is None:
+        while (message := consumer.poll(60)) is not None and message.error() is None:
             read += 1
         consumer.close()
         assert read == 50

@@ -11,7 +11,6 @@ import pytest
 
 from headwater.broker.broker import Broker
 from headwater.broker.partition import Partition
-from headwater.broker.swap import put_in_place
 from headwater.log import compaction
 from headwater.log.compaction import Plan
 from headwater.log.compaction_plan import Source
@@ -189,7 +188,7 @@ def test_segments_made_for_the_old_topic_are_not_put_into_the_new_one(data: Path
         produce(wire, "t", batch([(b"k", b"new")]))
         for name, content in made.items():  # its process had not ended yet
             (data / "t-0" / name).write_bytes(content)
-        assert not broker.run(put_in_place(broker.broker, old, plan, result))
+        assert not broker.run(broker.broker.maintenance.put_in_place(old, plan, result))
     with serving(data) as broker, broker.wire() as wire:
         (found,) = read_all(wire, "t")
         assert found.base_offset == 0

@@ -103,7 +103,7 @@ def test_the_table_is_in_the_order_of_the_keys(left_out: Mapping[int, tuple[str,
     assert list(left_out) == sorted(left_out)
 
 
-FEATURES_OF_KAFKA = {"kraft.version", "eligible.leader.replicas.version", "streams.version"}
+FEATURES_OF_KAFKA = {"kraft.version", "eligible.leader.replicas.version"}
 
 
 def test_every_setting_that_the_page_names_exists() -> None:

@@ -92,7 +92,7 @@ def test_a_share_fetch_of_a_group_that_nobody_has_joined_leaves_nothing_behind(
         for number in range(10):
             request = share_fetch(topic_id, f"g{number}", 200) | {"max_wait": 20}
             assert wire.ask("share_fetch", 1, **request).error_code is ErrorCode.none
-    assert broker.call(lambda: len(broker.broker.shares.keepers)) == 0
+    assert broker.call(lambda: len(broker.broker.shares.owners)) == 0
 
 
 def join_request(size: int, member_id: str = "") -> dict[str, Any]:

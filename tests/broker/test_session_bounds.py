@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,8 +100,17 @@ def test_all_share_sessions_together_have_a_bound(
     [("fetch", 12, fetch_of("nope", 0, 0)), ("share_fetch", 1, share_of(0))],
 )
 def test_others_are_answered_while_many_partitions_are_looked_at(
-    broker: Serving, api: str, version: int, request_of: dict[str, Any]
+    broker: Serving,
+    monkeypatch: pytest.MonkeyPatch,
+    api: str,
+    version: int,
+    request_of: dict[str, Any],
 ) -> None:
+    """By a clock on which so many looks are a turn."""
+    looks, supervisor = itertools.count(), broker.broker.supervisor
+    each_s = slices.TURN_S / slices.SLICE_ELEMENTS
+    monkeypatch.setattr(supervisor, "monotonic", lambda: next(looks) * each_s)
+
     async def turns_meanwhile() -> int:
         key, turns = API_KEYS[api], 0
         request = build(load_request_schema(key, version), request_of)

@@ -82,6 +82,7 @@ REQUESTS: dict[str, tuple[int, dict[str, Any]]] = {
     "describe_transactions": (0, {"transactional_ids": NAMES}),
     "consumer_group_describe": (1, {"group_ids": NAMES}),
     "share_group_describe": (1, {"group_ids": NAMES}),
+    "streams_group_describe": (0, {"group_ids": NAMES}),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tracemalloc
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from headwater.broker.state_budget import ASSIGNED_BYTES, EACH_BYTES
 from tests.broker.serving import Serving, serving
 from tests.compat.asking import produce
 from tests.compat.batches import batch
+from tests.compat.streaming import Streaming, subtopology
 from tests.compat.transacting import Transactor
 from tests.compat.waiting import until
 from tests.compat.wire import ErrorCode, Wire
@@ -331,3 +332,186 @@ def test_what_members_say_of_topics_that_are_not_there_is_not_looked_at_for_othe
     assert group.refresh({"t": (uuid.uuid4(), 3)})
     assert looked_at == 0
     assert sum(map(len, group.target.values())) == 20
+
+
+# ---- what the catalogue keeps for strangers ----------------------------------------------------------
+
+
+def configure(wire: Wire, kind: int, name: str) -> ErrorCode:
+    config = {16: ("interval.ms", "1000"), 32: ("consumer.session.timeout.ms", "45000")}[kind]
+    change = {"name": config[0], "config_operation": 0, "value": config[1]}
+    asked = {"resource_type": kind, "resource_name": name, "configs": [change]}
+    answer = wire.ask("incremental_alter_configs", 1, resources=[asked])
+    found: ErrorCode = answer.responses[0].error_code
+    return found
+
+
+def limit(wire: Wire, client: str) -> ErrorCode:
+    entity = [{"entity_type": "client-id", "entity_name": client}]
+    value = {"key": "producer_byte_rate", "value": 1e9, "remove": False}
+    answer = wire.ask("alter_client_quotas", 1, entries=[{"entity": entity, "ops": [value]}])
+    found: ErrorCode = answer.entries[0].error_code
+    return found
+
+
+def enrol(wire: Wire, user: str) -> ErrorCode:
+    secret = {"salt": b"s", "salted_password": b"p", "iterations": 4096, "mechanism": 1}
+    asked = [{"name": user, **secret}]
+    answer = wire.ask("alter_user_scram_credentials", 0, deletions=[], upsertions=asked)
+    found: ErrorCode = answer.results[0].error_code
+    return found
+
+
+LEFT: dict[str, Callable[[Wire, str], ErrorCode]] = {
+    "groups' configs": lambda wire, name: configure(wire, 32, name),
+    "subscriptions to metrics": lambda wire, name: configure(wire, 16, name[:240]),
+    "quotas": limit,
+}
+
+
+@pytest.mark.parametrize("kind", LEFT)
+def test_names_in_the_catalogue_are_bounded_in_number(
+    broker: Serving, wire: Wire, kind: str
+) -> None:
+    make = LEFT[kind]
+    codes = [make(wire, f"{number}-" + "n" * 5000) for number in range(ROOM // 500)]
+    assert codes[0] is ErrorCode.none
+    assert codes[-1] is ErrorCode.kafka_storage_error
+    assert make(wire, "0-" + "n" * 5000) is ErrorCode.none, "what is there may be changed"
+    broker.run(broker.broker.state.recount())
+    assert 0.8 * ROOM < broker.broker.state.used <= 1.1 * ROOM, "a recount finds it all"
+
+
+@pytest.mark.parametrize("make", [*LEFT.values(), enrol], ids=[*LEFT, "users"])
+def test_names_in_the_catalogue_are_bounded_in_length(
+    wire: Wire, make: Callable[[Wire, str], ErrorCode]
+) -> None:
+    if make is LEFT["subscriptions to metrics"]:
+        assert configure(wire, 16, "n" * 250) is ErrorCode.invalid_request
+        return
+    refused = (ErrorCode.invalid_request, ErrorCode.unacceptable_credential)
+    assert make(wire, "n" * 8001) in refused
+
+
+@pytest.mark.parametrize("make", [limit, enrol])
+def test_what_strangers_are_kept_out_with_has_room_whatever_they_have_filled(
+    broker: Serving, wire: Wire, make: Callable[[Wire, str], ErrorCode]
+) -> None:
+    while commit(wire, f"g{len(broker.broker.groups.groups)}") is ErrorCode.none:
+        pass
+    broker.call(
+        lambda: broker.broker.state.take(ROOM, known=True)
+    )  # with what their groups may grow by
+    assert make(wire, "intruder") is ErrorCode.none
+    broker.run(broker.broker.state.recount())
+    assert make(wire, "another") is ErrorCode.none
+
+
+def begun(wire: Wire, count: int) -> list[ErrorCode]:
+    """So many producers, of which each then names thirty partitions: what became of that."""
+    made = [
+        wire.ask(
+            "init_producer_id",
+            4,
+            transactional_id=f"x{number}",
+            transaction_timeout=60_000,
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+        for number in range(count)
+    ]
+    outcomes = []
+    for number, producer in enumerate(made):
+        assert producer.error_code is ErrorCode.none, "an id is little"
+        (row,) = wire.ask(
+            "add_partitions_to_txn",
+            3,
+            v3_and_below_transactional_id=f"x{number}",
+            v3_and_below_producer_id=producer.producer_id,
+            v3_and_below_producer_epoch=producer.producer_epoch,
+            v3_and_below_topics=[{"name": "t", "partitions": list(range(30))}],
+        ).results_by_topic_v3_and_below
+        outcomes.append(ErrorCode(row.results_by_partition[0].partition_error_code))
+    return outcomes
+
+
+def test_what_open_transactions_write_to_is_within_the_bound(broker: Serving, wire: Wire) -> None:
+    """Only the ids were counted, and each could name a megabyte of partitions."""
+    outcomes = begun(wire, 50)
+    assert outcomes[0] is ErrorCode.none
+    assert outcomes[-1] is ErrorCode.coordinator_not_available, "clients try that again"
+    assert broker.call(lambda: broker.broker.state.held) <= 2 * ROOM
+    partitions = broker.call(lambda: broker.broker.transactions.state.partitions)
+    assert partitions == 30 * outcomes.count(ErrorCode.none)
+
+
+def test_a_transaction_that_ends_makes_room_at_once(broker: Serving, wire: Wire) -> None:
+    outcomes = begun(wire, 5)
+    first = broker.call(lambda: broker.broker.transactions.transactions["x0"])
+    ended = wire.ask(
+        "end_txn",
+        3,
+        transactional_id="x0",
+        producer_id=first.producer_id,
+        producer_epoch=first.epoch,
+        committed=False,
+    )
+    assert ended.error_code is ErrorCode.none
+    partitions = broker.call(lambda: broker.broker.transactions.state.partitions)
+    assert partitions == 30 * (len(outcomes) - 1)
+
+
+def _consumer(wire: Wire, name: str) -> Any:
+    return wire.ask(
+        "consumer_group_heartbeat",
+        0,
+        group_id="g",
+        member_id=name,
+        member_epoch=0,
+        instance_id=f"{name}i",
+        rack_id=f"{name}r",
+        rebalance_timeout=30_000,
+        subscribed_topic_names=["t"],
+        server_assignor=None,
+        topic_partitions=[],
+    )
+
+
+def _share(wire: Wire, name: str) -> Any:
+    said = {"member_id": name, "member_epoch": 0, "rack_id": name}
+    return wire.ask("share_group_heartbeat", 1, group_id="g", subscribed_topic_names=["t"], **said)
+
+
+def _streams(wire: Wire, name: str) -> Any:
+    topology = {"epoch": 0, "subtopologies": [subtopology("0", ["t"])]}
+    endpoint = {"host": name, "port": 1}
+    member = Streaming(wire, "g", name, topology, rack_id=name, user_endpoint=endpoint)
+    return member.join(client_tags=[{"key": "k", "value": name}])
+
+
+def _classic(wire: Wire, name: str) -> Any:
+    return wire.ask(
+        "join_group",
+        5,
+        group_id="g",
+        group_instance_id=name,
+        session_timeout=30_000,
+        rebalance_timeout=30_000,
+        protocol_type="consumer",
+        protocols=[{"name": "range", "metadata": b""}],
+    )
+
+
+@pytest.mark.parametrize("join", [_classic, _consumer, _share, _streams])
+def test_names_of_members_are_counted(
+    broker: Serving, wire: Wire, join: Callable[[Wire, str], Any]
+) -> None:
+    """A name of 8,000 characters has up to 32,000 bytes, and a member several of them."""
+    name, used = "\N{HERB}" * 1_000, broker.broker.state.used
+    assert join(wire, name).error_code is ErrorCode.none
+    assert broker.broker.state.used - used > 2 * len(name.encode())
+    broker.run(broker.broker.state.recount())
+    assert broker.broker.state.used - used > 2 * len(name.encode())
+    if join is not _classic:  # the second one of a classic group waits for the first
+        codes = [join(wire, f"{name}{number}").error_code for number in range(60)]
+        assert codes[-1] is ErrorCode.group_max_size_reached

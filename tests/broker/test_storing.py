@@ -26,7 +26,7 @@ def consume(bootstrap: str, topic: str, count: int) -> list[Any]:
     consumer.assign([TopicPartition(topic, 0, 0)])
     messages: list[Any] = []
     while len(messages) < count:
-        got = consumer.consume(count - len(messages), timeout=10)
+        got = consumer.consume(count - len(messages), timeout=60)
         assert got, f"{len(messages)} of {count}"
         messages += got
     consumer.close()

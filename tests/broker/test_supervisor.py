@@ -159,6 +159,16 @@ WITHOUT_LOOP = {
     # Called by threads: what is called is an Event, and a function that isolates what it calls.
     ("watchdog.py", "loop.call_soon_threadsafe(self._answered.set)"),
     ("disk.py", "self._loop.call_soon_threadsafe(self._deliver, deque(results))"),
+    # Of the web services too, which have no supervisor. An error is the connection's own, or is told and
+    # tried again (tests/security/test_acceptor.py); all else the loop tells the supervisor (`stray`).
+    ("acceptor.py", "self._timer = self._loop.call_later(seconds, self._listen)"),
+    ("acceptor.py", "task = self._loop.create_task(self._attach(sock, make, left))"),
+    ("turns.py", "asyncio.get_running_loop().call_soon(self._turn)"),
+    (
+        "handshakes.py",
+        "timer = loop.call_later(HANDSHAKE_SECONDS, self._drop, session, reason)",
+    ),
+    ("tls_session.py", "asyncio.get_running_loop().call_soon(self.resume)"),
 }
 
 
@@ -180,3 +190,11 @@ def test_nothing_in_the_broker_is_started_behind_the_supervisors_back() -> None:
 def test_what_is_started_behind_the_supervisors_back_is_found(tmp_path: Path) -> None:
     (tmp_path / "some.py").write_text("task = asyncio.ensure_future(work())\n")
     assert unsupervised(tmp_path) == [("some.py", "task = asyncio.ensure_future(work())")]
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_duty_for_what_was_deleted_meanwhile_has_not_failed(is_gone: bool) -> None:
+    supervisor = made()
+    with supervisor.duty("cleaner", "orders-0", lambda: is_gone):
+        raise FileNotFoundError("orders-0")
+    assert supervisor.health.task("cleaner").failures == (0 if is_gone else 1)

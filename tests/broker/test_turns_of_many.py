@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from headwater.broker.transactions import coordinator, markers
 from headwater.broker.transactions.markers import Marker
 from headwater.broker.transactions.transaction import State
 from headwater.testing.clock import ManualClock
+from tests.broker.disks import HandDisk
 from tests.broker.serving import Serving, delete, serving
 from tests.broker.turns import most_in_a_turn
 from tests.compat.transacting import Transactor
@@ -26,12 +28,13 @@ DAY_MS = 86_400_000
 @pytest.fixture(autouse=True)
 def _few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(removal, "AT_ONCE", AT_ONCE)
+    monkeypatch.setattr(removal, "SLICE_ELEMENTS", AT_ONCE)
     monkeypatch.setattr(coordinator, "AT_ONCE", AT_ONCE)
     monkeypatch.setattr(markers, "SLICE_ELEMENTS", AT_ONCE)
 
 
-def commit(wire: Wire, group: str, topic: str = "t") -> None:
-    parts = [{"partition_index": 0, "committed_offset": 5}]
+def commit(wire: Wire, group: str, topic: str = "t", partitions: int = 1) -> None:
+    parts = [{"partition_index": number, "committed_offset": 5} for number in range(partitions)]
     answer = wire.ask(
         "offset_commit",
         8,
@@ -78,15 +81,43 @@ def test_an_offset_for_a_topic_made_again_is_not_erased_with_the_old_ones(data: 
         count, groups = journal(broker), broker.broker.groups
         again = Commit("t", 0, 7, topic_id=broker.broker.catalogue.topics["t"].id)
 
-        async def in_one_turn() -> list[ErrorCode]:
-            groups.topic_gone("t")
+        async def as_soon_as_may_be() -> list[ErrorCode]:
+            await groups.topic_gone("t")
             return await groups.offsets.commit(Committer("g29"), [again])
 
-        assert broker.run(in_one_turn()) == [ErrorCode.none]
+        assert broker.run(as_soon_as_may_be()) == [ErrorCode.none]
         until(lambda: count[0] == MANY, "the others to be erased")
         assert broker.broker.groups.offsets_of("g29").get("t", 0) is not None
     with serving(data) as broker:
         assert broker.broker.groups.offsets_of("g29").get("t", 0) is not None
+
+
+def test_a_topic_is_not_made_again_before_all_groups_have_forgotten_the_old_one(data: Path) -> None:
+    with serving(data) as broker, broker.wire() as wire, broker.wire() as other:
+        broker.create("t")
+        for number in range(MANY):
+            commit(wire, f"g{number}")
+        catalogue, groups = broker.broker.catalogue, broker.broker.groups
+        old, left, changed = catalogue.topics["t"].id, [], catalogue._apply_topic
+
+        def watched(name: str, value: Any) -> None:
+            if value is not None:
+                found = (groups.offsets_of(f"g{number}").get("t", 0) for number in range(MANY))
+                left.append(sum(each is not None for each in found))
+            changed(name, value)
+
+        catalogue._apply_topic = watched  # type: ignore[method-assign]
+        asked = {"name": "t", "num_partitions": 1, "replication_factor": 1}
+
+        def made() -> bool:
+            error = other.ask("create_topics", 7, topics=[asked], timeout=9000).topics[0].error_code
+            return error is ErrorCode.none
+
+        wire.send("delete_topics", 6, topics=[{"name": "t"}], timeout=9000)
+        until(made, "its deletion")
+        assert left == [0]
+        assert catalogue.topics["t"].id != old
+        assert wire.receive()[1].responses[0].error_code is ErrorCode.none
 
 
 def test_groups_that_expire_together_are_removed_in_turns(data: Path) -> None:
@@ -102,6 +133,65 @@ def test_groups_that_expire_together_are_removed_in_turns(data: Path) -> None:
         until(lambda: not broker.broker.groups.groups, "all of them to be removed")
 
 
+def test_a_group_with_very_many_offsets_is_deleted_in_turns(data: Path) -> None:
+    with serving(data) as broker, broker.wire() as wire:
+        broker.create("t", MANY)
+        commit(wire, "g", partitions=MANY)
+        offsets = broker.broker.groups.offsets_of("g")
+
+        def gone() -> int:
+            return MANY - len(offsets.topics.get("t", {}))
+
+        def begin() -> object:
+            going = broker.broker.groups.removal.delete_group("g")
+            return broker.broker.supervisor.spawn("deletion", going)
+
+        assert most_in_a_turn(broker, gone, begin, MANY) <= AT_ONCE
+        until(lambda: "g" not in broker.broker.groups.groups, "the group to be gone")
+    with serving(data) as broker:
+        assert "g" not in broker.broker.groups.groups
+        assert not broker.broker.groups.offsets_of("g").topics
+
+
+def test_a_group_whose_deletion_the_disk_refuses_half_way_goes_on(data: Path) -> None:
+    disk = HandDisk()
+    with serving(data, {"offsets.topic.num.partitions": 1}, files=disk) as broker:
+        broker.create("t", MANY)
+        with broker.wire() as wire:
+            commit(wire, "g", partitions=MANY)
+            coordinator = broker.broker.groups
+
+            async def deleted() -> ErrorCode:
+                return await coordinator.removal.delete_group("g")
+
+            with disk.failing("write", name="__consumer_offsets-0/*.log"):
+                assert broker.run(deleted()) is not ErrorCode.none
+            assert broker.call(lambda: coordinator.groups["g"].delete_error()) is ErrorCode.none
+            until(lambda: broker.run(deleted()) is ErrorCode.none, "the disk to be well")
+            commit(wire, "g")
+        assert broker.call(lambda: len(coordinator.offsets_of("g").topics["t"])) == 1
+    with serving(data) as broker:
+        assert len(broker.broker.groups.offsets_of("g").topics["t"]) == 1
+
+
+def test_a_group_with_very_many_offsets_expires_in_turns(data: Path) -> None:
+    clock = ManualClock()
+    with serving(data, clock=clock) as broker, broker.wire() as wire:
+        broker.create("t", MANY)
+        commit(wire, "g", partitions=MANY)
+        clock.advance(8 * DAY_MS)
+        groups = broker.broker.groups
+        offsets, expire = groups.offsets_of("g"), groups.removal.expire
+
+        def gone() -> int:
+            return MANY - len(offsets.topics.get("t", {}))
+
+        steps = AT_ONCE  # each of as many offsets, as long as there is time for them
+        assert most_in_a_turn(broker, gone, expire, MANY) <= steps * AT_ONCE
+        broker.call(expire)
+        until(lambda: "g" not in groups.groups, "the group to go with the next look")
+
+
 def test_transactions_that_time_out_together_are_aborted_in_turns(data: Path) -> None:
     clock = ManualClock()
     with serving(data, clock=clock) as broker, broker.wire() as wire:
@@ -115,8 +205,7 @@ def test_transactions_that_time_out_together_are_aborted_in_turns(data: Path) ->
             return sum(each.state is not State.ONGOING for each in inside.transactions.values())
 
         def begin() -> object:
-            turns = inside._in_turns(inside.overdue(), inside.abort_overdue)
-            return broker.broker.supervisor.spawn("transactions", turns)
+            return broker.broker.supervisor.spawn("transactions", inside._abort_overdue())
 
         assert most_in_a_turn(broker, ended, begin, MANY) <= AT_ONCE
         until(lambda: not inside._ending, "their ends")

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -43,6 +44,25 @@ def run(kind: str, limit_ms: int, *turns_s: float) -> Health:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(scenario())
+
+
+def test_a_stop_that_comes_while_it_is_about_to_ask_ends_it() -> None:
+    """The loop waits for its thread then, and answers nothing any more."""
+
+    async def scenario() -> None:
+        is_about_to_ask = threading.Event()
+
+        def limit_ms() -> int:
+            is_about_to_ask.set()
+            assert watchdog._stopped.wait(60)
+            return 100
+
+        watchdog = Watchdog(Health(ManualClock().now_ms), limit_ms)
+        watchdog.start()
+        assert is_about_to_ask.wait(60)
+        watchdog.stop()
+
+    asyncio.run(scenario())
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -26,7 +26,9 @@ from kio.serial._introspect import EntityField, EntityTupleField, classify_field
 from kio.static.constants import EntityType
 
 from headwater.wire import messages
+from headwater.wire.errors import TooManyElements
 from headwater.wire.messages import Header, WireError
+from headwater.wire.writer import uvarint
 
 CORRELATION_ID = 77
 _TEXT = "aZ0-_. é€😀"
@@ -303,6 +305,25 @@ def test_tagged_fields_in_a_request_header_are_skipped() -> None:
     for count in (b"\x03\x00\x03abc", b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\xff\xff"):
         with pytest.raises(WireError):
             decode(frame[:12] + count)
+
+
+def test_a_header_with_more_tagged_fields_than_a_request_may_have_is_refused_unread() -> None:
+    """A hundred megabytes of them took the event loop a minute."""
+    many = struct.pack(">hhih", 18, 3, 7, -1) + uvarint(2**31) + bytes(2_000_000)
+    steps = 0
+
+    def counted(*_: object) -> None:
+        nonlocal steps
+        steps += 1
+
+    header = messages.read_header(many)
+    sys.setprofile(counted)
+    try:
+        with pytest.raises(TooManyElements):
+            messages.decode(many, header)
+    finally:
+        sys.setprofile(None)
+    assert steps < 1000, "the refusal costs nothing"
 
 
 if __name__ == "__main__":

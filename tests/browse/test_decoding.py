@@ -54,8 +54,8 @@ def test_avro_is_shown_searched_and_never_an_error(log, shop):
     assert [each.kind for each in shown] == ["avro", "avro", "hex", "hex"]
     assert shown[0].value == {"id": 1, "note": "first", "raw": "/w=="}
     assert shown[0].text == '{"id": 1, "note": "first", "raw": "/w=="}'
-    assert shown[2].note == "not of its Avro schema 77: EOFError"
-    assert shown[3].note == "no Avro schema 78 in the log"
+    assert shown[2].note == "not of its schema 77: no Avro of its schema: EOFError"
+    assert shown[3].note == "no schema 78 in the log"
     with_key = [{"key": avro(77, {**row, "raw": b""}), "value": avro(77, row)} for row in ROWS]
     put(log, shop, [*with_key, {"key": with_key[0]["key"], "value": None}])
     before = state_of(log, shop, '{"id": 1, "note": "first", "raw": ""}', "4")

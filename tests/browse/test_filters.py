@@ -121,3 +121,19 @@ def test_no_expression_keeps_whoever_looks_busy():
     """A changefeed's client or a visitor of the console sends it; others take years for it."""
     assert not keeps(Filter(grep="/(a+)+$/"), record(b"a" * 5000 + b"!"))
     assert keeps(Filter(grep="/^Ä+$/", ignore_case=True), record("ää".encode()))
+
+
+def test_a_path_through_many_names_is_refused_before_any_record_is_looked_at():
+    """At every level each way to read its dots is tried, in the loop that serves all who follow a topic."""
+    deepest = Filter(where=("." * 31 + "=1",)).compiled(DECODER)
+    assert deepest is not None and not deepest(record(b'{"a": 1}'))
+    with pytest.raises(BadRequest, match="goes through 33 names, and 32 are the most"):
+        Filter(where=("." * 32 + "=1",)).compiled(DECODER)
+
+
+@pytest.mark.parametrize(
+    "condition", ["items.²=1", "items.١=1", f"items.{'1' * 900}=1", f"items={'[' * 990}"]
+)
+def test_what_only_looks_like_a_number_or_like_json_is_text(condition: str) -> None:
+    """One client's condition is looked at in the loop that serves all who follow a topic."""
+    assert not keeps(Filter(where=(condition,)), record(b'{"items": [1, 2]}'))

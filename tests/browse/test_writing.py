@@ -47,7 +47,7 @@ def test_one_record_is_stored_with_all_that_it_has(log, topic):
         publish(log, "nowhere", Draft(None, b"v"))
     with pytest.raises(NotThere, match="has no partition 4"):
         publish(log, name, Draft(None, b"v", partition=4))
-    assert "nowhere" not in log.admin.list_topics(timeout=10).topics
+    assert "nowhere" not in log.admin.list_topics(timeout=60).topics
 
 
 def test_what_the_broker_refuses_is_said(log, topic):

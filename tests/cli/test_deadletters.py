@@ -37,7 +37,7 @@ def settle(
 ) -> list[bytes]:
     """Let a worker take so many records, as `judge` says; their values."""
     taken: list[bytes] = []
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 100
     worker = ShareConsumer(
         {
             "bootstrap.servers": bootstrap,

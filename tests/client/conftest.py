@@ -41,7 +41,7 @@ def make_topic(log: Log, partitions: int = 1, **settings: Any) -> str:
     config = {key.replace("_", "."): str(value) for key, value in settings.items()}
     made = NewTopic(name, partitions, 1, config=config)
     log.admin.create_topics([made])[name].result()
-    until(lambda: name in log.admin.list_topics(timeout=10).topics, "the topic")
+    until(lambda: name in log.admin.list_topics(timeout=60).topics, "the topic")
     return name
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 from confluent_kafka import Producer
 
@@ -44,3 +47,15 @@ def test_who_asks_for_other_pauses_has_them(most_ms):
 def test_the_own_client_is_told_nothing_of_it():
     said = cluster_settings({"bootstrap.servers": ADDRESS, **enduring()})
     assert not any(name.startswith("reconnect") for name in said)
+
+
+def test_a_log_that_nobody_holds_any_more_is_gone_at_once_with_its_threads() -> None:
+    gc.disable()
+    try:
+        found = Log(ADDRESS)
+        assert found.admin is not None
+        seen = weakref.ref(found)
+        del found
+        assert seen() is None, "who makes one for each request would have four threads for each"
+    finally:
+        gc.enable()

@@ -4,14 +4,34 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .batches import Batch, read_batches
 from .waiting import until
 from .wire import ErrorCode, Wire
 
+PASSING = frozenset(
+    {
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.not_coordinator,
+    }
+)
+"""What a coordinator answers that is not there yet; every client asks again."""
 EARLIEST, LATEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -2, -1, -3, -4, -5
+
+
+def answered(ask: Callable[[], Any]) -> Any:
+    """Ask again while the coordinator says that it is not there: a loaded Apache Kafka does, at any time."""
+    answers: list[Any] = []
+
+    def over() -> bool:
+        answers[:] = [ask()]
+        return answers[0].error_code not in PASSING
+
+    until(over, "the coordinator to answer")
+    return answers[0]
 
 
 def produce(
@@ -26,7 +46,7 @@ def produce_request(topic: str, records: bytes, partition: int = 0, acks: int = 
     data = [{"index": partition, "records": records}]
     return {
         "acks": acks,
-        "timeout": 5000,
+        "timeout": 60_000,
         "topic_data": [{"name": topic, "partition_data": data}],
     }
 
@@ -92,7 +112,7 @@ def new_producer_id(wire: Wire) -> tuple[int, int]:
 
     def given() -> tuple[int, int] | None:
         answer = wire.ask("init_producer_id", 4, transaction_timeout=60_000, producer_id=-1)
-        if answer.error_code is ErrorCode.coordinator_load_in_progress:
+        if answer.error_code in PASSING:
             return None  # Apache Kafka fetches its first block of ids when somebody asks
         assert answer.error_code is ErrorCode.none, answer
         return answer.producer_id, answer.producer_epoch
@@ -111,10 +131,7 @@ def find_coordinator(wire: Wire, group: str) -> None:
 
     def loaded() -> bool:
         answer = wire.ask("describe_groups", 5, groups=[group])
-        return answer.groups[0].error_code not in (
-            ErrorCode.coordinator_load_in_progress,
-            ErrorCode.not_coordinator,
-        )
+        return answer.groups[0].error_code not in PASSING
 
     until(loaded, f"the state of {group}")
 
@@ -156,6 +173,9 @@ class Member:
 
     def join(self, **changes: Any) -> Any:
         """Join, answering the demand for a member id by joining again with it."""
+        return answered(lambda: self._join(**changes))
+
+    def _join(self, **changes: Any) -> Any:
         self.send_join(**changes)
         answer = self.receive_join()
         if answer.error_code is ErrorCode.member_id_required:

@@ -41,6 +41,12 @@ SETTINGS = {
     "group.consumer.session.timeout.ms": "30000",
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.assignment.interval.ms": "0",
+    "group.streams.heartbeat.interval.ms": "200",
+    "group.streams.min.heartbeat.interval.ms": "100",
+    "group.streams.session.timeout.ms": "30000",
+    "group.streams.min.session.timeout.ms": "1000",
+    "group.streams.assignment.interval.ms": "0",
+    "group.streams.initial.rebalance.delay.ms": "0",
     "group.share.assignment.interval.ms": "0",
     "group.share.heartbeat.interval.ms": "500",
     "group.share.min.heartbeat.interval.ms": "500",
@@ -72,11 +78,22 @@ class Cluster:
         self.created.append(name)
         with self.wire() as wire:
             answer = wire.ask(
-                "create_topics", 7, topics=[{**topic, "configs": pairs}], timeout=9000
+                "create_topics", 7, topics=[{**topic, "configs": pairs}], timeout=60_000
             )
             assert answer.topics[0].error_code is ErrorCode.none, answer
             until(lambda: _is_served(wire, name, partitions), f"{name} to be served")
         return name
+
+    def grow_topic(self, name: str, partitions: int) -> None:
+        """Wait until every partition has a leader: a producer that knows of none drops the record."""
+        with self.wire() as wire:
+            wanted = [{"name": name, "count": partitions, "assignments": None}]
+            answer = wire.ask("create_partitions", 3, topics=wanted, timeout=60_000)
+            assert answer.results[0].error_code is ErrorCode.none, answer
+            until(
+                lambda: _is_served(wire, name, partitions),
+                f"{name} to have {partitions} partitions",
+            )
 
     def tidy(self) -> None:
         """Delete what the last test created: with a thousand topics, every client's look at all
@@ -84,7 +101,7 @@ class Cluster:
         if self.created:
             with self.wire() as wire:
                 gone = [{"name": name} for name in self.created]
-                wire.ask("delete_topics", 6, topics=gone, timeout=9000)
+                wire.ask("delete_topics", 6, topics=gone, timeout=60_000)
             self.created.clear()
 
     def topic_id(self, name: str) -> Any:

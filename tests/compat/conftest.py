@@ -1,4 +1,5 @@
-"""Fixtures of the compatibility suite: every test runs once per server.
+"""Fixtures of the compatibility suite: every test runs once per server, in `make test` on Apache Kafka
+only the first of each file (tests/reference.py).
 
 `-k headwater` or `-k kafka` picks one of the two; HEADWATER_COMPAT_BOOTSTRAP=host:port runs the
 suite against that address instead. Where Java or Maven is missing the Kafka half is skipped, with
@@ -38,9 +39,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("cluster", targets, indirect=True, scope="session")
 
 
+COMPARED_BY_TOOLS = "test_java_tools"
+"""One of its tools is run against Apache Kafka always; those of other files, each a JVM or three, by
+`make soak` alone. What they must say is asserted of headwater all the same."""
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         callspec = getattr(item, "callspec", None)
+        if callspec is not None and callspec.params.get("cluster") == "kafka":
+            uses_tool = "tests/compat" in str(item.path) and "tool" in item.fixturenames
+            if uses_tool and COMPARED_BY_TOOLS not in item.nodeid:
+                item.add_marker(pytest.mark.soak)
         for mark in item.iter_markers("known_difference"):
             if callspec is not None and callspec.params.get("cluster") == mark.kwargs["target"]:
                 item.add_marker(pytest.mark.xfail(strict=True, reason=mark.kwargs["reason"]))

@@ -6,6 +6,8 @@ import os
 
 import pytest
 
+from headwater.testing.kafka_jars import MissingServer, kafka_jars
+
 CANNOT = "cannot run here"
 """In every such sentence; conftest shows them at the end: a skip among dots is not loud."""
 
@@ -16,3 +18,11 @@ def skip_or_fail(sentence: str) -> None:
         pytest.fail(sentence)
     assert CANNOT in sentence
     pytest.skip(sentence)
+
+
+def require_kafka_tools() -> None:
+    """Kafka's jars and a Java to run them."""
+    try:
+        kafka_jars()
+    except MissingServer as missing:
+        skip_or_fail(f"Kafka's tools {CANNOT}: {missing}")

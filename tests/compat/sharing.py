@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from .asking import find_coordinator
+from .asking import answered, find_coordinator
 from .batches import read_batches
 from .cluster import Cluster
 from .waiting import until
@@ -37,7 +37,7 @@ class Sharer:
             "member_epoch": self.epoch,
             **changes,
         }
-        answer = self.wire.ask("share_group_heartbeat", 1, **values)
+        answer = answered(lambda: self.wire.ask("share_group_heartbeat", 1, **values))
         if answer.error_code is ErrorCode.none:
             self.epoch = answer.member_epoch
             if answer.assignment is not None:

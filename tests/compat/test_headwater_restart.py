@@ -47,7 +47,7 @@ def test_everything_acknowledged_is_there_after_a_restart(
                 done = produce(wire, other, batch(producer=(producer_id, epoch, sequence)))
                 assert done.error_code is ErrorCode.none
             gone = cluster.create_topic(f"{topic}-gone")
-            wire.ask("delete_topics", 6, topics=[{"name": gone}], timeout=5000)
+            wire.ask("delete_topics", 6, topics=[{"name": gone}], timeout=60_000)
             deleted = [{"partition_index": 0, "offset": 1}]
             wire.ask(
                 "delete_records", 2, topics=[{"name": other, "partitions": deleted}], timeout=5

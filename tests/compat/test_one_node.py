@@ -78,7 +78,7 @@ def test_levels_that_may_not_be_are_refused_in_the_same_words(
     update: dict[str, Any] = {"feature": feature, "max_version_level": level}
     update |= {"allow_downgrade": kind != 1} if version == 0 else {"upgrade_type": kind}
     more = {} if version == 0 else {"validate_only": True}
-    answer = wire.ask("update_features", version, timeout=5000, feature_updates=[update], **more)
+    answer = wire.ask("update_features", version, timeout=60_000, feature_updates=[update], **more)
     if says is None:
         assert answer.error_code is ErrorCode.none
     else:
@@ -129,7 +129,7 @@ def test_an_election_is_not_needed(cluster: Cluster, wire: Wire, topic: str, ver
     cluster.create_topic(topic, partitions=2)
     asked = [{"topic": topic, "partitions": (0, 9)}, {"topic": "nope", "partitions": (0,)}]
     kind = {"election_type": 0} if version else {}
-    answer = wire.ask("elect_leaders", version, timeout=5000, topic_partitions=asked, **kind)
+    answer = wire.ask("elect_leaders", version, timeout=60_000, topic_partitions=asked, **kind)
     rows = {
         (each.topic, row.partition_id): row.error_code
         for each in answer.replica_election_results
@@ -182,7 +182,7 @@ def test_reassignments_in_every_version(
     for version in wire.common("alter_partition_reassignments"):
         rows = [{"partition_index": 0, "replicas": replicas}]
         asked = [{"name": topic, "partitions": rows}]
-        answer = wire.ask("alter_partition_reassignments", version, timeout=5000, topics=asked)
+        answer = wire.ask("alter_partition_reassignments", version, timeout=60_000, topics=asked)
         assert answer.responses[0].partitions[0].error_code is code
 
 

@@ -119,7 +119,7 @@ def test_a_new_partition_and_a_new_topic_are_found(
     until(lambda: one.heartbeat() and len(one.assigned) == 2, "the new topic")
     with cluster.wire() as wire:
         grown = [{"name": topic, "count": 3, "assignments": None}]
-        wire.ask("create_partitions", 3, topics=grown, timeout=5000)
+        wire.ask("create_partitions", 3, topics=grown, timeout=60_000)
     until(lambda: one.heartbeat() and len(_numbers(one)) == 4, "the new partitions")
 
 

@@ -49,7 +49,7 @@ def read(cluster: Cluster, topic: str, level: str, partitions: int = 1) -> list[
         reader.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
         ends = 0
         while ends < partitions:
-            message = reader.poll(10)
+            message = reader.poll(60)
             assert message is not None, "no end of the partition"
             if message.error():
                 assert message.error().code() == KafkaError._PARTITION_EOF

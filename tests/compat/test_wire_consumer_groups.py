@@ -81,9 +81,9 @@ def test_a_partition_is_assigned_only_when_its_owner_has_let_go(
     wire: Wire, group: str, topic_id: UUID, new_member: NewMember
 ) -> None:
     first, second = new_member("m1"), new_member("m2")
-    first.join()
+    first.enter()
     old_epoch = first.epoch
-    second.join()
+    second.enter()
     assert second.owned == {}
     still = {"topic_partitions": [{"topic_id": topic_id, "partitions": [0, 1, 2, 3]}]}
     first.ask(**still)
@@ -104,10 +104,10 @@ def test_wrong_epochs_are_fenced_and_a_lost_answer_is_forgiven(
     topic_id: UUID, new_member: NewMember
 ) -> None:
     first, second = new_member("m1"), new_member("m2")
-    first.join()
+    first.enter()
     before, had = first.epoch, first.owned
     assert first.ask(member_epoch=before + 5).error_code is ErrorCode.fenced_member_epoch
-    second.join()
+    second.enter()
     first.ask()
     first.beat()
     assert first.epoch == before + 1
@@ -126,7 +126,7 @@ def test_strangers_are_refused(new_member: NewMember, group: str) -> None:
     answer = stranger.ask(member_epoch=3)
     assert answer.error_code is ErrorCode.group_id_not_found
     assert stranger.leave().error_code is ErrorCode.group_id_not_found
-    new_member("m1").join()
+    new_member("m1").enter()
     answer = stranger.ask(member_epoch=3)
     assert answer.error_code is ErrorCode.unknown_member_id
     assert answer.error_message == f"Member stranger is not a member of group {group}."
@@ -142,8 +142,8 @@ def test_an_assignor_that_there_is_not_is_refused(new_member: NewMember) -> None
 def test_members_choose_the_assignor(wire: Wire, group: str, new_member: NewMember) -> None:
     first = new_member("m1", server_assignor="range")
     second = new_member("m2", server_assignor="range")
-    first.join()
-    second.join()
+    first.enter()
+    second.enter()
     settled(wire, group, first, second)
     assert (first.numbers, second.numbers) == ([0, 1], [2, 3])
     assert described(wire, group).assignor_name == "range"
@@ -154,16 +154,16 @@ def test_a_group_follows_its_topics(
 ) -> None:
     later = f"{topic}-later"
     member = new_member("m1", topic, later)
-    member.join()
+    member.enter()
     assert len(member.owned) == 1
     cluster.create_topic(later, 1)
     until(lambda: member.beat() and len(member.owned) == 2, "the new topic to be assigned")
     grow = [{"name": later, "count": 3, "assignments": None}]
-    assert wire.ask("create_partitions", 3, topics=grow, timeout=5000).results[0].error_code is (
+    assert wire.ask("create_partitions", 3, topics=grow, timeout=60_000).results[0].error_code is (
         ErrorCode.none
     )
     until(lambda: member.beat() and len(member.numbers) == 7, "the new partitions to be assigned")
-    wire.ask("delete_topics", 6, topics=[{"name": later}], timeout=5000)
+    wire.ask("delete_topics", 6, topics=[{"name": later}], timeout=60_000)
     until(lambda: member.beat() and len(member.owned) == 1, "the deleted topic to go")
 
 
@@ -172,7 +172,7 @@ def test_a_member_may_change_its_subscription(
 ) -> None:
     other = cluster.create_topic(f"{topic}-other", 2)
     member = new_member("m1")
-    member.join()
+    member.enter()
     member.beat(subscribed_topic_names=[other])
     settled(wire, group, member)
     assert member.owned == {UUID(str(cluster.topic_id(other))): [0, 1]}
@@ -193,7 +193,7 @@ def test_topics_are_found_by_regular_expression(
     member = new_member(
         "m1", subscribed_topic_names=None, subscribed_topic_regex=f"{topic}(\\.[ab])?"
     )
-    member.join()
+    member.enter()
     until(lambda: member.beat() and len(member.owned) == 2, "two topics to match")
     (only,) = described(wire, group).members
     assert only.subscribed_topic_regex == f"{topic}(\\.[ab])?"
@@ -206,8 +206,8 @@ def test_a_static_member_returns_to_its_partitions(
     wire: Wire, group: str, new_member: NewMember
 ) -> None:
     first, second = new_member("a", instance_id="i1"), new_member("b", instance_id="i2")
-    first.join()
-    second.join()
+    first.enter()
+    second.enter()
     settled(wire, group, first, second)
     had, epoch = first.owned, described(wire, group).group_epoch
     rival = new_member("c", instance_id="i1")
@@ -227,8 +227,8 @@ def test_a_member_that_is_silent_loses_its_place(
 ) -> None:
     set_group_config(wire, group, "consumer.session.timeout.ms", "2000")
     lost, other = new_member("lost"), new_member("other")
-    lost.join()
-    other.join()
+    lost.enter()
+    other.enter()
     until(lambda: other.beat() and len(other.numbers) == 4, "the other to get everything")
     assert lost.beat().error_code is ErrorCode.unknown_member_id
 
@@ -237,8 +237,8 @@ def test_a_member_that_does_not_let_go_loses_its_place(
     topic_id: UUID, new_member: NewMember
 ) -> None:
     stubborn, other = new_member("stubborn", rebalance_timeout=1000), new_member("other")
-    stubborn.join()
-    other.join()
+    stubborn.enter()
+    other.enter()
     still = {"topic_partitions": [{"topic_id": topic_id, "partitions": [0, 1, 2, 3]}]}
 
     def other_has_all() -> bool:
@@ -262,9 +262,9 @@ def test_offsets_go_with_epochs(
     wire: Wire, group: str, topic: str, topic_id: UUID, new_member: NewMember
 ) -> None:
     first, second = new_member("m1"), new_member("m2")
-    first.join()
+    first.enter()
     old = first.epoch
-    second.join()
+    second.enter()
     first.ask()
     settled(wire, group, first, second)
     mine, others = first.numbers[0], second.numbers[0]
@@ -311,8 +311,8 @@ def test_administration_of_consumer_groups(
     wire: Wire, group: str, topic: str, new_member: NewMember
 ) -> None:
     first, second = new_member("m1"), new_member("m2", instance_id="i2")
-    first.join()
-    second.join()
+    first.enter()
+    second.enter()
     settled(wire, group, first, second)
     listed = wire.ask("list_groups", 5, states_filter=["stable"], types_filter=["Consumer"]).groups
     (found,) = [each for each in listed if each.group_id == group]

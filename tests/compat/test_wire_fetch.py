@@ -231,7 +231,7 @@ def test_sessions_by_topic_id_report_a_topic_that_went_away(
     topics = [{"topic_id": cluster.topic_id(topic), "partitions": wanted}]
     values = {"max_wait": 300, "min_bytes": 1, "max_bytes": 1000}
     opened = wire.ask("fetch", 17, **values, session_epoch=0, topics=topics)
-    wire.ask("delete_topics", 6, topics=[{"name": topic}], timeout=5000)
+    wire.ask("delete_topics", 6, topics=[{"name": topic}], timeout=60_000)
     news = wire.ask("fetch", 17, **values, session_id=opened.session_id, session_epoch=1, topics=[])
     assert news.error_code is ErrorCode.none
     assert news.responses[0].partitions[0].error_code in {

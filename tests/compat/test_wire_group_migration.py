@@ -98,7 +98,7 @@ def test_a_classic_group_is_upgraded_by_the_first_newer_member(
 def test_the_last_newer_member_leaves_a_classic_group_behind(
     wire: Wire, group: str, topic: str, classic: Classic, newer: Beating
 ) -> None:
-    newer.join()
+    newer.enter()
     classic.join_with_owned()
     classic.sync_owned()
     newer.ask()
@@ -124,7 +124,7 @@ def test_the_last_newer_member_leaves_a_classic_group_behind(
 def test_a_classic_member_in_a_newer_group_is_held_to_its_generation(
     topic: str, classic: Classic, newer: Beating
 ) -> None:
-    newer.join()
+    newer.enter()
     classic.join_with_owned()
     assert classic.heartbeat(generation_id=99) is ErrorCode.illegal_generation
     assert classic.heartbeat(member_id="nobody") is ErrorCode.unknown_member_id
@@ -141,7 +141,7 @@ def test_a_classic_member_in_a_newer_group_is_held_to_its_generation(
 def test_a_classic_member_that_is_not_a_consumer_is_refused(
     classic: Classic, newer: Beating
 ) -> None:
-    newer.join()
+    newer.enter()
     answer = classic.join(protocol_type="connect")
     assert answer.error_code is ErrorCode.inconsistent_group_protocol
 
@@ -164,7 +164,7 @@ def test_offsets_stay_when_an_empty_group_changes_its_type(
     alone(classic)
     assert classic.commit(topic, 42) is ErrorCode.none
     classic.leave()
-    newer.join()
+    newer.enter()
     settled(wire, group, newer)
     assert committed(wire, group, topic) == 42
     newer.leave()
@@ -184,7 +184,7 @@ def test_a_static_member_changes_its_protocol_and_keeps_its_partitions(
     wire: Wire, group: str, topic: str, topic_id: UUID
 ) -> None:
     first = Beating(wire, group, "a", topic, instance_id="i1")
-    first.join()
+    first.enter()
     older = Classic(wire, group, topic, group_instance_id="i1")
     assert older.join_with_owned().error_code is ErrorCode.none
     older.sync_owned()

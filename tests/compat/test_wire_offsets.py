@@ -129,7 +129,7 @@ def epoch_end(wire: Wire, topic: str, epoch: int) -> Any:
 def delete_records(wire: Wire, topic: str, offset: int, partition: int = 0) -> Any:
     partitions = [{"partition_index": partition, "offset": offset}]
     topics = [{"name": topic, "partitions": partitions}]
-    return wire.ask("delete_records", 2, topics=topics, timeout=5000).topics[0].partitions[0]
+    return wire.ask("delete_records", 2, topics=topics, timeout=60_000).topics[0].partitions[0]
 
 
 def test_deleted_records_are_gone_for_good(wire: Wire, timed: str) -> None:

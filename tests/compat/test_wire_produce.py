@@ -140,7 +140,7 @@ def test_unknown_topics_and_partitions_are_named_in_the_answer(
 def test_an_unknown_topic_id_is_named_in_the_answer(wire: Wire, new_uuid: Any) -> None:
     data = [{"index": 0, "records": GOOD}]
     topics = [{"topic_id": new_uuid, "partition_data": data}]
-    answer = wire.ask("produce", 13, acks=-1, timeout=5000, topic_data=topics)
+    answer = wire.ask("produce", 13, acks=-1, timeout=60_000, topic_data=topics)
     assert answer.responses[0].topic_id == new_uuid
     assert answer.responses[0].partition_responses[0].error_code is ErrorCode.unknown_topic_id
 
@@ -151,7 +151,7 @@ def test_one_bad_partition_does_not_harm_the_others(
     cluster.create_topic(topic, partitions=2)
     data = [{"index": 0, "records": batch(crc_error=1)}, {"index": 1, "records": GOOD}]
     topics = [{"name": topic, "partition_data": data}]
-    answer = wire.ask("produce", 9, acks=-1, timeout=5000, topic_data=topics)
+    answer = wire.ask("produce", 9, acks=-1, timeout=60_000, topic_data=topics)
     codes = {each.index: each.error_code for each in answer.responses[0].partition_responses}
     assert codes == {0: ErrorCode.corrupt_message, 1: ErrorCode.none}
     assert (end_offset(wire, topic, 0), end_offset(wire, topic, 1)) == (0, 3)

@@ -175,7 +175,7 @@ def requests(topic: str, topic_id: Any, group: str, new: Callable[[], str]) -> d
     return {
         "produce": {
             "acks": -1,
-            "timeout": 5000,
+            "timeout": 60_000,
             "topic_data": [{**both, "partition_data": [{"index": 0, "records": batch()}]}],
         },
         "fetch": {
@@ -186,7 +186,7 @@ def requests(topic: str, topic_id: Any, group: str, new: Callable[[], str]) -> d
         },
         "list_offsets": {
             "replica_id": -1,
-            "timeout": 5000,
+            "timeout": 60_000,
             "topics": [{**both, "partitions": [{"partition_index": 0, "timestamp": -1}]}],
         },
         "metadata": {"topics": [{"name": topic}]},
@@ -215,7 +215,7 @@ def requests(topic: str, topic_id: Any, group: str, new: Callable[[], str]) -> d
         },
         "delete_records": {
             "topics": [{"name": topic, "partitions": [{"partition_index": 0, "offset": 0}]}],
-            "timeout": 5000,
+            "timeout": 60_000,
         },
         "init_producer_id": {"transaction_timeout": 1000, "producer_id": -1, "producer_epoch": -1},
         "offset_for_leader_epoch": {

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .asking import PASSING
 from .batches import TRANSACTIONAL, batch
 from .waiting import until
 from .wire import ErrorCode, Wire
@@ -18,12 +19,7 @@ from .wire import ErrorCode, Wire
 PRODUCE = {1: 11, 2: 12}
 END = {1: 4, 2: 5}
 OFFSETS = {1: 4, 2: 5}
-BUSY = (
-    ErrorCode.coordinator_load_in_progress,
-    ErrorCode.coordinator_not_available,
-    ErrorCode.not_coordinator,
-    ErrorCode.concurrent_transactions,
-)
+BUSY = PASSING | {ErrorCode.concurrent_transactions}
 
 
 @dataclass(frozen=True)
@@ -130,7 +126,7 @@ class Transactor:
             PRODUCE[self.version] if version is None else version,
             transactional_id=self.name if name == "" else name,
             acks=-1,
-            timeout=5000,
+            timeout=60_000,
             topic_data=[{"name": topic, "partition_data": [{"index": partition, "records": data}]}],
         )
         row = answer.responses[0].partition_responses[0]

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 100.0
 """What is to happen happens within this time, on a loaded machine too; usually it takes moments."""
-AT_ONCE_SECONDS = 20.0
+AT_ONCE_SECONDS = 40.0
 """Whoever is answered within this time did not wait for what would have come after `LONG_MS`."""
 LONG_MS = 90_000
 

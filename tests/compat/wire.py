@@ -12,6 +12,7 @@ import datetime
 import io
 import itertools
 import socket
+import ssl
 import struct
 import types
 import typing
@@ -99,9 +100,13 @@ class ConnectionClosed(Exception):
 class Wire:
     """One connection. Requests may be sent ahead of their answers, which come in order."""
 
-    def __init__(self, bootstrap: str, timeout: float = 60.0) -> None:
+    def __init__(
+        self, bootstrap: str, timeout: float = 60.0, tls: ssl.SSLContext | None = None
+    ) -> None:
         host, _, port = bootstrap.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=timeout)
+        if tls is not None:
+            self._socket = tls.wrap_socket(self._socket, server_hostname=host)
         self._correlation = itertools.count(1)
         self._waiting: dict[int, type[Any]] = {}
         self._versions: dict[int, tuple[int, int]] | None = None

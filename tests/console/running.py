@@ -19,15 +19,19 @@ from tests.compat.waiting import until
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-PATIENCE_MS = 60_000
+PATIENCE_MS = 100_000
 """For whatever a page is to show; usually it takes moments."""
+START_S = 240.0
+"""For its process: many imports, on a machine with much else to do."""
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 @contextmanager
-def console(*words: str, folder: Path, environment: dict[str, str] | None = None) -> Iterator[str]:
+def console(
+    *words: str, folder: Path, environment: dict[str, str] | None = None, listen: str | None = None
+) -> Iterator[str]:
     """`headwater console WORDS` on a free port; the address of its page."""
-    address = f"127.0.0.1:{free_port()}"
+    address = listen or f"127.0.0.1:{free_port()}"
     output = (folder / "console.txt").open("wb")
     with output:
         process = subprocess.Popen(
@@ -41,6 +45,7 @@ def console(*words: str, folder: Path, environment: dict[str, str] | None = None
             until(
                 lambda: process.poll() is not None or page_answers(address, 5.0),
                 "the console's page",
+                START_S,
             )
             assert process.poll() is None, (folder / "console.txt").read_text()
             yield f"http://{address}"

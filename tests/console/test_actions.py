@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.client.log import Log
-from headwater.console import actions, pages
+from headwater.console import actions, forms, pages
 from headwater.console.actions import Action, NotAllowed
 from headwater.console.context import Context, Visit
 from headwater.console.history import History
@@ -18,15 +18,33 @@ from headwater.console.sessions import Visitor
 from headwater.console.watching import Watch
 from headwater.project.roles import Role
 
-PAGES = sorted(Path(pages.__file__).parent.glob("*.py"))
+PAGES = [
+    path
+    for package in (pages, forms)
+    for path in sorted(Path(package.__file__).parent.rglob("*.py"))
+]
 CHANGES = (
     "publish",
-    "groups.apply_reset",
+    "administration.reset",
+    "administration.delete_offsets",
+    "administration.put_user",
+    "administration.remove_user",
+    "administration.add_permission",
+    "administration.remove_permission",
+    "administration.set_quota",
+    "administration.change",
     "replay.replay",
     "replay.send_one",
     "replay.dismiss",
     "jobs.start",
     "jobs.stop",
+    "administration.create",
+    "administration.configure",
+    "administration.configure_broker",
+    "administration.grow",
+    "administration.delete",
+    "administration.write_order",
+    "administration.kill_broker",
 )
 """What pages call to change something, by the end of its name."""
 
@@ -69,7 +87,7 @@ def test_every_action_is_offered_somewhere() -> None:
     assert used == set(Action.__members__)
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_page_that_changes_something_knows_the_action(path: Path) -> None:
     tree = ast.parse(path.read_text())
     called = {ast.unparse(call.func) for _, call in calls(tree)}
@@ -96,8 +114,10 @@ def test_a_page_that_sends_records_refuses_the_logs_own_topics_first() -> None:
 
 
 def test_a_topic_of_the_address_is_asked_of_the_visit() -> None:
-    asks = [path.stem for path in PAGES if "visit.topic()" in path.read_text()]
-    assert asks == ["__init__", "dead_letters", "time_travel", "topics"]
+    asks = {
+        f"{path.parent.name}/{path.stem}" for path in PAGES if "visit.topic()" in path.read_text()
+    }
+    assert asks == {"pages/__init__", "dead_letters/page", "time_travel/page", "topics/page"}
     for path in PAGES:
         for node in ast.walk(ast.parse(path.read_text())):
             said = ast.unparse(node) if isinstance(node, ast.Subscript | ast.Call) else ""

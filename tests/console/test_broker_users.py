@@ -37,3 +37,20 @@ def test_only_so_many_wait_to_be_signed_in() -> None:
         assert await users.visitor("ann", "pw") is not None
 
     asyncio.run(play())
+
+
+def test_of_one_without_a_role_no_password_is_found_out() -> None:
+    class Told(BrokerUsers):
+        asked: list[str]
+
+        def lets_in(self, name: str, password: str) -> bool:
+            self.asked.append(password)
+            return password == "right"
+
+    users = Told(
+        "127.0.0.1:1", {"security.protocol": "SASL_PLAINTEXT"}, Grants({"ann": Role.READER})
+    )
+    users.asked = []
+    assert asyncio.run(users.visitor("bob", "right")) is None
+    assert asyncio.run(users.visitor("ann", "right")) is not None
+    assert users.asked[0] != "right" and users.asked[1] == "right"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 
-pytestmark = pytest.mark.timeout(600)  # each wait has a bound of its own
+pytestmark = pytest.mark.timeout(900)  # each wait has a bound of its own
 
 
 class Project:
@@ -138,6 +138,25 @@ def test_parts_show_their_logs_and_the_address_of_the_page_is_printed(
     status = [sys.executable, "-m", "headwater", "status"]
     told = subprocess.run(status, cwd=project.folder, capture_output=True, text=True, check=False)
     assert f"{project.url}/" in told.stdout
+
+
+def test_a_capture_is_paused_and_resumed(project: Project, page: Page) -> None:
+    from playwright.sync_api import expect
+
+    page.goto(f"{project.url}/parts")
+    card = page.get_by_role("link", name=re.compile("^capture shop"))
+    page.get_by_role("button", name="Pause capture shop").click()
+    page.get_by_role("dialog").get_by_role("button", name="Pause", exact=True).click()
+    expect(card).to_contain_text("paused")
+    expect(card).to_contain_text("by nobody")  # this console asks nobody for a name
+    expect(page.get_by_role("button", name="Pause broker")).to_have_count(0)
+    page.goto(project.url)
+    expect(page.locator('[data-node="source:shop"]')).to_contain_text("paused")
+    page.goto(f"{project.url}/audit")
+    expect(page.get_by_role("cell", name="part capture shop")).to_be_visible()
+    page.goto(f"{project.url}/parts")
+    page.get_by_role("button", name="Resume capture shop").click()
+    expect(card).to_contain_text("running")
 
 
 def test_everything_is_reached_by_the_keyboard_and_colours_are_remembered(

@@ -16,7 +16,7 @@ from websockets.sync.client import connect
 
 from tests.console.running import console
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 TOKEN = "a token of some length"
 
 

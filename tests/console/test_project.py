@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from headwater.console.pages.views import view_command
+from headwater.cli.pipeline_words import understood
+from headwater.console.forms.views import view_command
 from headwater.console.server import Entry, settled
-from headwater.project.file import BadProject, load
+from headwater.project.file import load
+from headwater.project.mistakes import BadProject
 from headwater.project.new_project import TEMPLATE
 from headwater.project.parts import parts_of
 from headwater.project.roles import Role
@@ -36,7 +38,7 @@ def test_the_section_alone_is_enough(tmp_path: Path) -> None:
 
 def test_a_secret_in_the_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        BadProject, match=r'4: token = .* is no "\$\{NAME\}" and no .*: secrets come from'
+        BadProject, match=r'4: token is no "\$\{NAME\}" and no .*: secrets come from'
     ):
         load(written(tmp_path, '[console]\ntoken = "river"\n'))
     with pytest.raises(BadProject, match="4: read_only = 'yes' is neither true nor false"):
@@ -101,7 +103,10 @@ def test_an_address_alone_means_no_project(tmp_path: Path, monkeypatch: pytest.M
     assert (given.project, given.bootstrap) == (None, "127.0.0.1:5")
 
 
-def test_a_new_project_has_a_console_and_its_commands_are_written_out() -> None:
+def test_a_new_project_has_a_console_and_its_commands_are_written_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(TEMPLATE)
     project = load(TEMPLATE / "headwater.toml")
     assert project.console is not None
     words = view_command(
@@ -109,3 +114,6 @@ def test_a_new_project_has_a_console_and_its_commands_are_written_out() -> None:
     )
     assert words[:4] == ("verify", "order_list", "pipelines", "--repair")
     assert words[-2:] == ("--to", "order_list=sqlite:data/views.db")
+    # The Spark that it names is the project's: its application can do it, and no other is started.
+    given = understood([], [], master=words[words.index("--master") + 1])
+    assert (given.asked_master, given.own_settings) == (project.master, False)

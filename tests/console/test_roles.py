@@ -19,7 +19,7 @@ from tests.security.servers import Certificates
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 USERS = {
     "root": "root pw",
     "rita": "rita pw",

@@ -8,11 +8,20 @@ import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 import pytest
+from starlette.requests import Request
 
-from headwater.console.sessions import (
-    SESSION_S,
+from headwater.console.guesses import (
+    PLACE_MAX,
     TRIES_MAX,
     TRIES_WITHIN_S,
+    Guesses,
+    client_of,
+    networks_of,
+)
+from headwater.console.login import Login
+from headwater.console.sessions import (
+    SESSION_S,
+    TOKEN,
     Sessions,
     Token,
     Visitor,
@@ -134,7 +143,7 @@ def test_after_many_wrong_tokens_even_the_right_one_waits() -> None:
     sessions = sessions_of()
     for second in range(TRIES_MAX):
         assert sessions.cookie_for("wrong", NOW + second) is None
-    assert sessions.is_closed(NOW + TRIES_MAX)
+    assert sessions.guesses.is_closed(NOW + TRIES_MAX, "", TOKEN)
     assert sessions.cookie_for("river", NOW + TRIES_MAX) is None
     assert sessions.cookie_for("river", NOW + TRIES_MAX, "192.0.2.7") is not None, "somebody else"
     assert sessions.cookie_for("river", NOW + TRIES_WITHIN_S + 1) is not None
@@ -155,21 +164,23 @@ def test_who_guesses_is_counted_by_what_one_customer_has(
 ) -> None:
     sessions = sessions_of()
     for _ in range(TRIES_MAX):
-        sessions.failed(NOW, guesses)
-    assert sessions.is_closed(NOW, also) and not sessions.is_closed(NOW, not_)
-    sessions.forgive(also)
-    assert not sessions.is_closed(NOW, guesses)
+        sessions.guesses.failed(NOW, guesses, TOKEN)
+    assert sessions.guesses.is_closed(NOW, also, TOKEN) and not sessions.guesses.is_closed(
+        NOW, not_, TOKEN
+    )
+    sessions.guesses.forgive(also, TOKEN)
+    assert not sessions.guesses.is_closed(NOW, guesses, TOKEN)
 
 
 def test_a_right_try_forgives_itself_and_no_wrong_one() -> None:
     sessions = sessions_of()
     for _ in range(TRIES_MAX - 1):
-        sessions.failed(NOW, "here")
-    sessions.failed(NOW, "here")
-    sessions.forgive("here")
-    assert not sessions.is_closed(NOW, "here")
-    sessions.failed(NOW, "here")
-    assert sessions.is_closed(NOW, "here")
+        sessions.guesses.failed(NOW, "here", TOKEN)
+    sessions.guesses.failed(NOW, "here", TOKEN)
+    sessions.guesses.forgive("here", TOKEN)
+    assert not sessions.guesses.is_closed(NOW, "here", TOKEN)
+    sessions.guesses.failed(NOW, "here", TOKEN)
+    assert sessions.guesses.is_closed(NOW, "here", TOKEN)
 
 
 @pytest.mark.parametrize(
@@ -194,3 +205,68 @@ def test_a_star_is_everybody_else_and_takes_nothing_away() -> None:
     grants = Grants({"*": Role.READER, "ann": Role.OPERATOR})
     assert grants.role_of("bob") is Role.READER
     assert grants.role_of("ann") is Role.OPERATOR
+
+
+def test_who_mistypes_his_own_password_shuts_out_nobody_else_at_his_address() -> None:
+    guesses = Guesses()
+    for _ in range(TRIES_MAX):
+        guesses.failed(NOW, "192.0.2.7", "User:ann")
+    assert guesses.is_closed(NOW, "192.0.2.7", "User:ann")
+    assert not guesses.is_closed(NOW, "192.0.2.7", "User:bob")
+    assert not guesses.is_closed(NOW, "192.0.2.7", TOKEN)
+    assert not guesses.is_closed(NOW, "192.0.2.8", "User:ann")
+
+
+def test_who_goes_through_names_is_shut_out_by_all_of_them() -> None:
+    guesses = Guesses()
+    for number in range(PLACE_MAX):
+        guesses.failed(NOW, "192.0.2.7", f"User:{number}")
+    assert guesses.is_closed(NOW, "192.0.2.7", "User:ann")
+    assert not guesses.is_closed(NOW + TRIES_WITHIN_S, "192.0.2.7", "User:ann")
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "found"),
+    [
+        ("192.0.2.7", "198.51.100.1", "192.0.2.7"),  # no proxy of ours: anybody could say so
+        ("10.0.0.5", "198.51.100.1", "198.51.100.1"),
+        ("10.0.0.5", "203.0.113.9, 198.51.100.1", "198.51.100.1"),  # the first is the client's word
+        ("10.0.0.5", "203.0.113.9, 198.51.100.1, 10.0.0.6", "198.51.100.1"),
+        ("::ffff:10.0.0.5", "198.51.100.1", "198.51.100.1"),
+        ("10.0.0.5", "nonsense", "10.0.0.5"),
+        ("10.0.0.5", "", "10.0.0.5"),
+    ],
+)
+def test_a_proxy_of_ours_says_who_asks_and_nobody_else_does(
+    peer: str, forwarded: str, found: str
+) -> None:
+    assert client_of(peer, forwarded, networks_of(["10.0.0.0/24"])) == found
+
+
+@pytest.mark.parametrize(
+    ("scheme", "peer", "proto", "is_secure"),
+    [
+        ("https", "192.0.2.7", "", True),
+        ("http", "10.0.0.5", "https", True),
+        ("http", "10.0.0.5", "http", False),
+        ("http", "10.0.0.5", "", False),
+        ("http", "192.0.2.7", "https", False),  # no proxy of ours: anybody could say so
+    ],
+)
+def test_the_cookie_is_for_tls_only_where_the_browser_came_by_it(
+    scheme: str, peer: str, proto: str, is_secure: bool
+) -> None:
+    login = Login(Sessions(), proxies=networks_of(["10.0.0.0/24"]))
+    headers = [(b"x-forwarded-proto", proto.encode())] if proto else []
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/login",
+        "query_string": b"",
+        "scheme": scheme,
+        "server": ("console.example", 80),
+        "client": (peer, 1),
+        "headers": headers,
+    }
+    cookie = login.welcome(Request(scope), "x").headers["set-cookie"]
+    assert ("secure" in cookie.lower()) == is_secure

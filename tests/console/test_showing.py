@@ -11,15 +11,15 @@ from headwater.client.groups import Reset
 from headwater.client.places import BEGINNING
 from headwater.client.topics import Partition, Setting, Topic
 from headwater.console import values
-from headwater.console.pages import groups_one
-from headwater.console.pages.dead_letters_mend import editable
-from headwater.console.pages.groups_reset import reset_of
-from headwater.console.pages.time_travel_html import change_line, state_html
-from headwater.console.pages.time_travel_slider import LISTED_MAX, at_time, window
-from headwater.console.pages.topics import kept_for
-from headwater.console.pages.topics_panel import value_html
-from headwater.console.pages.topics_publish import draft_of
-from headwater.console.pages.topics_search import wanted
+from headwater.console.pages.dead_letters.letter_form import editable
+from headwater.console.pages.groups import group as group_page
+from headwater.console.pages.groups.reset import reset_of
+from headwater.console.pages.time_travel.markup import change_line, state_html
+from headwater.console.pages.time_travel.slider import LISTED_MAX, at_time, window
+from headwater.console.pages.topics.page import kept_for
+from headwater.console.pages.topics.panel import value_html
+from headwater.console.pages.topics.publish import draft_of
+from headwater.console.pages.topics.search import wanted
 from headwater.views.folding.state import Change
 
 SCRIPT = "<script>alert(1)</script>"
@@ -92,16 +92,16 @@ def test_a_list_of_changes_has_the_chosen_one_in_it():
 
 def test_a_chart_has_the_sum_and_the_partitions_that_are_most_behind():
     lags = {("orders", number): number for number in range(40)}
-    lines = groups_one.series_of([(1000, lags), (3000, lags)])
+    lines = group_page.series_of([(1000, lags), (3000, lags)])
     assert [line["name"] for line in lines[:2]] == ["all partitions", "orders-28"]
-    assert len(lines) == groups_one.LINES_MAX + 1
+    assert len(lines) == group_page.LINES_MAX + 1
     assert lines[0]["data"] == [[1000, 780], [3000, 780]]
-    assert groups_one.sentence([]) == "No samples yet: one is taken every two seconds."
-    said = groups_one.sentence([(0, {("o", 0): 5}), (30_000, {("o", 0): 2})])
+    assert group_page.sentence([]) == "No samples yet: one is taken every two seconds."
+    said = group_page.sentence([(0, {("o", 0): 5}), (30_000, {("o", 0): 2})])
     assert said == "Over the last 30 s: lag 2, at most 5, at least 2."
     past = [(n, {("o", 0): n}) for n in range(1000)]
-    assert len(groups_one.thinned(past)) <= groups_one.POINTS_MAX
-    assert groups_one.thinned(past)[-1] == past[-1]
+    assert len(group_page.thinned(past)) <= group_page.POINTS_MAX
+    assert group_page.thinned(past)[-1] == past[-1]
 
 
 def test_how_long_a_topic_keeps_its_records_is_said_in_words():

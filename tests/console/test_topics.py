@@ -59,7 +59,7 @@ def test_a_topic_is_found_and_a_record_read_in_full(site: str, page: Page) -> No
     panel.get_by_role("button", name="Close the record").click()
     expect(panel).to_be_hidden()
     page.get_by_role("tab", name="Settings").click()
-    expect(page.get_by_role("cell", name="retention.ms", exact=True)).to_be_visible()
+    expect(page.get_by_text("retention.ms", exact=True)).to_be_visible()
 
 
 def test_pages_go_back_and_forth_and_to_any_place(site: str, page: Page) -> None:
@@ -191,7 +191,7 @@ def test_a_group_that_is_reading_is_not_reset(site: str, page: Page, broker: Bro
     consumer.close()
 
 
-def test_a_dead_letter_is_mended_and_sent_back_and_then_the_others(
+def test_a_dead_letter_is_corrected_and_sent_back_and_then_the_others(
     site: str, page: Page, broker: BrokerProcess
 ) -> None:
     from playwright.sync_api import expect
@@ -210,7 +210,7 @@ def test_a_dead_letter_is_mended_and_sent_back_and_then_the_others(
     expect(panel.get_by_role("link", name="inbox 0:1")).to_be_visible()
     panel.get_by_label("Value of the letter").fill('{"order": 1, "total": 12}')
     panel.get_by_role("button", name="Send back").click()
-    expect(page.get_by_text("Sent mended to inbox")).to_be_visible()
+    expect(page.get_by_text("Sent corrected to inbox")).to_be_visible()
     expect(said(page)).to_have_text("3 wait.")
     page.get_by_role("button", name="Open letter 0:3").click()
     panel.get_by_role("button", name="Dismiss", exact=True).click()

@@ -1,4 +1,4 @@
-"""What the pages are told: lines of a log, positions, answers that are remembered."""
+"""What the pages are told: lines of a log, positions, answers that are cached."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from headwater.console.jobs import Busy, Job, Jobs
 from headwater.console.sentences import ago, duration, number, sentence_of, short, size
-from headwater.console.watching.cache import Remembered
+from headwater.console.watching.cache import Cached
 from headwater.console.watching.captures import phase_of, progress_in, without_secrets
 from headwater.console.watching.parts import last_lines
 from headwater.errors import HeadwaterError
@@ -65,17 +65,17 @@ def test_an_answer_is_asked_for_once_and_then_anew() -> None:
             raise HeadwaterError("away")
         return len(asked)
 
-    remembered = Remembered(load, 2.0, lambda: now[0])
-    assert (remembered.get(), remembered.get()) == (1, 1)
+    cached = Cached(load, 2.0, lambda: now[0])
+    assert (cached.get(), cached.get()) == (1, 1)
     now[0] = 5.0
     for _ in range(2):
         with pytest.raises(HeadwaterError, match="away"):
-            remembered.get()
+            cached.get()
     assert len(asked) == 2
-    assert remembered.glance(0) == 1  # the last good one
-    remembered.forget()
+    assert cached.glance(0) == 1  # the last good one
+    cached.forget()
     now[0] = 6.0
-    assert remembered.get() == 3
+    assert cached.get() == 3
 
 
 def test_a_line_of_a_job_says_how_far_it_is() -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-DEADLINE_S = 60.0
+DEADLINE_S = 100.0
 QUICK = {
     "reconnect.backoff.ms": 5,
     "reconnect.backoff.max.ms": 50,

@@ -11,7 +11,7 @@ from pathlib import Path
 from headwater.project.hello import Answer, hello
 from headwater.project.ports import free_port
 
-DEADLINE_S = 60.0
+DEADLINE_S = 100.0
 # Small segments and dense indexes, so that a few seconds of load roll, index and snapshot often.
 SETTINGS = {"log.segment.bytes": 1 << 20, "log.index.interval.bytes": 1_000, "num.partitions": 3}
 

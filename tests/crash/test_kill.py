@@ -12,7 +12,7 @@ from .clients import NumberedProducer, Stored, create_topic, read_all, until
 from .dump import problems
 from .process import BrokerProcess
 
-ROUNDS = 100 if os.environ.get("HEADWATER_SOAK") == "1" else 10
+ROUNDS = 100 if os.environ.get("HEADWATER_SOAK") == "1" else 3
 PARTITIONS = 3
 
 

@@ -23,7 +23,7 @@ from .process import BrokerProcess
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"
 ROOT = Path(__file__).parents[2]
 KILLS = 3
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 
 
 class Sender:

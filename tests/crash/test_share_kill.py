@@ -19,7 +19,7 @@ from .process import BrokerProcess
 from .share_lag import lag
 from .share_worker import POISON
 
-ROUNDS = 60 if os.environ.get("HEADWATER_SOAK") == "1" else 6
+ROUNDS = 60 if os.environ.get("HEADWATER_SOAK") == "1" else 3
 WORKERS = 3
 PARTITIONS = 2
 PARTITIONS_OF_DEAD = 3

@@ -24,7 +24,7 @@ from .process import BrokerProcess
 from .transactional_worker import EXIT_FENCED, ORDERS, PARTITIONS
 
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"
-ROUNDS = int(os.environ.get("HEADWATER_ROUNDS") or (150 if SOAK else 8))
+ROUNDS = int(os.environ.get("HEADWATER_ROUNDS") or (150 if SOAK else 4))
 ROOT = Path(__file__).parents[2]
 WORKERS = {
     "source-a": "source-by-hand",
@@ -37,7 +37,7 @@ WORKERS = {
 RESULTS = {"results-hand-0": "hand-0", "results-conf": "conf"}
 
 
-STANDSTILL_S = 60
+STANDSTILL_S = 150
 SETTINGS = {
     "group.min.session.timeout.ms": 500,
     "group.initial.rebalance.delay.ms": 0,
@@ -120,7 +120,7 @@ def wait_for(condition: object, crew: Crew, what: str, ending: bool = False) -> 
         time.sleep(0.01)
 
 
-@pytest.mark.timeout(60 + 20 * ROUNDS)
+@pytest.mark.timeout(400 + 20 * ROUNDS)
 def test_no_transaction_is_lost_torn_or_doubled(
     broker: BrokerProcess, tmp_path: Path, dice: Random, say: list[str]
 ) -> None:

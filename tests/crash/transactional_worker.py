@@ -36,7 +36,7 @@ FENCED = (
     ErrorCode.invalid_producer_id_mapping,
 )
 EXIT_FENCED = 3
-PATIENCE_S = 60.0
+PATIENCE_S = 100.0
 
 
 class Fenced(Exception):

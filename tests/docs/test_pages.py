@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.figures import page as figures
+from bench.nexmark import page as nexmark
 from docs import generate, pictures
 from headwater import __version__
 from headwater.cli.app import COMMANDS
@@ -33,12 +34,15 @@ NOTHING_RUNS = {
     "docs/analytics.md": "tests/processing/windows/test_pages.py",
     "docs/checking.md": "tests/broker/inspection/test_commands.py",
     "docs/deletion.md": "tests/broker/test_excision.py",
+    "docs/ecosystem.md": "tests/ecosystem/test_streams.py",
     "docs/figures.md": "make's own targets",
     "docs/install.md": "tests/installs/test_fresh.py",
     "docs/moving-to-kafka.md": "tests/project/test_promote.py",
+    "docs/nexmark.md": "tests/processing/nexmark/test_queries.py",
     "docs/pipelines.md": "tests/spark/run/test_page.py",
     "docs/processing.md": "the pages that it leads to",
     "docs/projects.md": "docs/start.md",
+    "docs/schemas-moving.md": "tests/schemas/test_commands.py",
     "docs/time.md": "tests/processing/windows/test_pages.py",
     "docs/windows.md": "tests/processing/windows/test_pages.py",
 }
@@ -69,6 +73,12 @@ def test_the_figures_are_those_of_the_results():
     for path, text in written.items():
         assert path.read_text(encoding="utf-8") == text, f"{path}: python -m bench.figures"
     assert {*figures.PLOTS.glob("*.svg")} == {path for path in written if path.suffix == ".svg"}
+
+
+def test_the_page_on_nexmark_is_made_of_its_results():
+    assert nexmark.PAGE.read_text(encoding="utf-8") == nexmark.text(), (
+        "python -m bench.nexmark.page"
+    )
 
 
 def test_the_pictures_are_what_their_script_draws():

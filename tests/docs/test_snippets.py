@@ -3,8 +3,8 @@
 Python snippets of a page run in order, in one namespace, in an empty folder; ```` ```python
 no-run ```` is left alone. Shell snippets that say so (```` ```bash run ````) run before them, in one
 shell. The address 127.0.0.1:9092 stands for the broker that the test has started, or, on a page that
-makes a project with a broker of its own, for a free port; 127.0.0.1:8086, of the edges, and 8125, of
-StatsD, always for one.
+makes a project with a broker of its own, for a free port; 127.0.0.1:8086, of the edges, 8081, of the
+registry, and 8125, of StatsD, always for one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmJava]:
     java.close()
 
 
-@pytest.mark.timeout(300)  # the first page that uses Spark also starts it
+@pytest.mark.timeout(900)  # the first page that uses Spark also starts it
 @pytest.mark.parametrize("page", list(filter(uses_spark, WITH_SNIPPETS)), ids=name)
 def test_the_snippets_of_a_page_with_spark_run_in_order(page: Path, java: WarmJava):
     java.empty()
@@ -84,6 +84,7 @@ def run_page(page: Path, folder: Path, environment: dict[str, str], address: str
     free = {
         ADDRESS: address,
         "127.0.0.1:8086": f"127.0.0.1:{free_port()}",
+        "127.0.0.1:8081": f"127.0.0.1:{free_port()}",
         "8125": str(free_port()),
     }
     for snippet in filter(runs, snippets(page)):

@@ -21,7 +21,6 @@ PRIVATE = {
 }
 ELSEWHERE = (
     "cli/doctor.py",  # an old name in JSON, for one release
-    "console/pages/dead_letters_mend.py",
     "testing/targets.py",  # a value of its rows
 )
 
@@ -50,3 +49,9 @@ def test_no_sentence_for_people_has_a_private_word(word: str):
 def test_no_help_has_one():
     page = generate.cli_page()
     assert [word for word in PRIVATE if re.search(rf"\b{word}", page)] == []
+
+
+@pytest.mark.parametrize("word", PRIVATE)
+def test_no_page_has_one(word: str):
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    assert [page.name for page in pages if re.search(rf"\b{word}", page.read_text())] == []

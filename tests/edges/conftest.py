@@ -30,7 +30,7 @@ def topic(log: Log) -> Callable[..., str]:
         name = f"t{next(_numbers)}"
         config = {key.replace("_", "."): str(value) for key, value in settings.items()}
         log.admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result()
-        until(lambda: name in log.admin.list_topics(timeout=10).topics, "the topic")
+        until(lambda: name in log.admin.list_topics(timeout=60).topics, "the topic")
         return name
 
     return make

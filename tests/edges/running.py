@@ -27,7 +27,7 @@ from headwater.edges.app import make_app
 from headwater.edges.config import read
 from headwater.edges.context import Context
 from headwater.edges.server import made_context
-from headwater.project import http_protocol
+from headwater.project import http_server
 from headwater.project.file import Project
 from headwater.project.ports import free_port
 
@@ -55,14 +55,8 @@ def edges(
     context = made_context(settings, project, bootstrap, {})
     with socket.create_server(("127.0.0.1", 0), backlog=2048) as listener, context.log:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        config = uvicorn.Config(
-            make_app(context, loopback_only=True),
-            http=http_protocol.protocol(settings.limits.slow_seconds),
-            log_config=None,
-            access_log=False,
-            lifespan="on",
-            timeout_graceful_shutdown=2,
-        )
+        app = make_app(context, loopback_only=True)
+        config = http_server.config(app, slow_s=settings.limits.slow_seconds, stop_s=2)
         server = uvicorn.Server(config)
         loops: list[asyncio.AbstractEventLoop] = []
 

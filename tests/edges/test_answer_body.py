@@ -11,7 +11,7 @@ from headwater.client.log import Log
 from headwater.client.publisher import Draft, publish
 from headwater.edges import rest
 from headwater.edges.feeds import hub_of
-from headwater.edges.request_body import Held
+from headwater.edges.held import Held
 from tests.edges.running import Running, edges, until
 from tests.edges.slow import slow_client
 
@@ -64,7 +64,7 @@ def test_pages_that_wait_to_be_taken_are_bounded_together(log: Log, topic: Calla
     publish(log, name, Draft(None, RECORD))
     with edges(log.bootstrap) as running:
         url, held = page(running, name)
-        held.most = 2 * len(RECORD)
+        held.most = 2 * len(httpx.get(url, timeout=60).content)
         with slow_client(url) as client:
             other = httpx.get(url, timeout=60)
             assert other.status_code == 429

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.client.errors import NotThere, RequestRefused
 from headwater.client.log import Log
-from headwater.client.publisher import Draft
+from headwater.client.publisher import Draft, Stored
 from headwater.edges.appender import Appender
 from headwater.edges.errors import Overloaded
 
@@ -53,7 +53,7 @@ async def test_many_senders_at_once_hear_their_own(appender: Appender, topic: Ca
 async def test_a_topic_that_is_not_there_is_an_error_and_is_not_made(appender: Appender, log: Log):
     with pytest.raises(NotThere):
         await appender.append("misspelt", [Draft(None, b"v")])
-    assert "misspelt" not in log.admin.list_topics(timeout=10).topics
+    assert "misspelt" not in log.admin.list_topics(timeout=60).topics
 
 
 async def test_a_record_that_the_topic_refuses_is_told(
@@ -66,10 +66,28 @@ async def test_a_record_that_the_topic_refuses_is_told(
         await appender.append(topic(cleanup_policy="compact"), [Draft(None, b"no key")])
 
 
+async def test_a_record_of_an_impossible_time_takes_none_of_others_with_it(
+    appender: Appender, topic: Callable[..., str]
+):
+    name, far = topic(), 4_102_444_800_000  # in 2100
+    ill = [Draft(None, b"ill", timestamp_ms=far)] * 20
+    answers = await asyncio.gather(
+        *(
+            appender.append_each(name, each)
+            for _ in range(40)
+            for each in (ill, [Draft(None, b"v")])
+        )
+    )
+    assert all(isinstance(each, Stored) for answer in answers[1::2] for each in answer)
+    assert all(isinstance(each, RequestRefused) for answer in answers[::2] for each in answer)
+    kept = topic(message_timestamp_type="LogAppendTime")
+    assert len(await appender.append(kept, ill)) == 20
+
+
 async def test_beyond_the_bound_a_sender_is_told_to_come_again(
     appender: Appender, topic: Callable[..., str]
 ):
-    name, large = topic(), [Draft(None, bytes(900_000))]
+    name, large = topic(), [Draft(None, bytes(700_000))]
     first = asyncio.create_task(appender.append(name, large))
     while not appender.waiting_bytes:
         await asyncio.sleep(0)

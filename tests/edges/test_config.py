@@ -8,8 +8,8 @@ import pytest
 
 from headwater.edges.config import Limits, of_project, read
 from headwater.edges.doctor import examine
-from headwater.edges.errors import BadEdges
 from headwater.project.file import load
+from headwater.project.mistakes import BadProject
 from headwater.project.parts import parts_of
 from headwater.project.ports import free_port
 
@@ -32,7 +32,7 @@ def test_every_mistake_is_told_with_its_line(tmp_path: Path):
         '[edges]\nlisten = 7\norigins = ["shop.example/a"]\nhoks = 1\n'
         "[edges.limits]\nbody_byte = 1\nclients = -1\n[edges.hooks]\npay = 3\n",
     )
-    with pytest.raises(BadEdges) as told:
+    with pytest.raises(BadProject) as told:
         of_project(load(path))
     lines = str(told.value).splitlines()
     assert [line.split(": ")[0].rpartition(":")[2] for line in lines] == ["1"] * 3 + ["5"] * 2 + [

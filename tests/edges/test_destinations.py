@@ -24,5 +24,5 @@ def test_a_bridge_has_its_topic_from_the_start(log: Log):
     with edges(log.bootstrap, document) as running:
         services = running.context.status.services
         until(lambda: "bridges.in" in services, "the bridge to start")
-        assert "made-here" in log.admin.list_topics(timeout=10).topics
+        assert "made-here" in log.admin.list_topics(timeout=60).topics
         assert services["bridges.in"].failures == 0

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from headwater.edges import services
 from headwater.edges.services import Status, run_all
 from headwater.errors import HeadwaterError
+from headwater.project import control
+from headwater.project.control import Watched
 
 
 class Failing:
@@ -57,3 +61,40 @@ async def test_one_that_fails_is_started_again_and_says_why(monkeypatch: pytest.
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert calm.ended
+
+
+class Counted(Calm):
+    name = "bridges.sensors"
+    starts = 0
+
+    async def run(self) -> None:
+        self.starts += 1
+        await super().run()
+
+
+async def _until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not is_so():
+            await asyncio.sleep(0.01)
+
+
+async def test_one_is_paused_resumed_and_restarted_while_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(services, "CONTROL_S", 0.01)
+    one, other, status = Counted(), Calm(), Status()
+    control.ask(tmp_path, one.name, "pause", "User:ann")
+    running = asyncio.create_task(run_all([one, other], status, Watched(tmp_path)))
+    await _until(lambda: status.of(one.name).doing == "paused")
+    await _until(lambda: status.of(other.name).doing == "running")
+    assert one.starts == 0
+    control.ask(tmp_path, one.name, "resume", "User:ann")
+    await _until(lambda: one.starts == 1)
+    control.ask(tmp_path, one.name, "restart", "User:ann")
+    await _until(lambda: one.starts == 2)
+    control.ask(tmp_path, one.name, "pause", "User:ann")
+    await _until(lambda: status.of(one.name).doing == "paused")
+    assert one.ended and not other.ended and status.of(one.name).failures == 0
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert other.ended

@@ -205,7 +205,7 @@ def test_topics_that_would_lose_history_are_refused(name: str, bootstrap: str):
         (f"{name}-1", compacted, "compacted by key"),
         (f"{name}-2", {"retention.ms": "1000"}, "retention.ms=1000"),
     ):
-        admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(10)
+        admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(60)
         with pytest.raises(BadTopic, match=said):
             running(topic, bootstrap)
 
@@ -272,7 +272,7 @@ def test_what_is_no_command_becomes_a_dead_letter_and_stops_nobody(name: str, bo
     with BlockingApplication(accounts, bootstrap, owns="group", partitions=1) as owner:
         producer = Producer({"bootstrap.servers": bootstrap})
         producer.produce(accounts.inbox, b"nonsense", b"alice", 0)
-        producer.flush(10)
+        producer.flush(60)
         with BlockingApplication(accounts, bootstrap, owns="none") as client:
             assert isinstance(client.send("alice", Deposit(1)), Accepted)
         assert owner.owned == {0}

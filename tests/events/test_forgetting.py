@@ -74,7 +74,7 @@ async def filled(bootstrap: str, capsys: pytest.CaptureFixture[str], data: Path)
         await client.send("bob", Note("Bob called"))
         producer = Producer({"bootstrap.servers": bootstrap})
         producer.produce(NOTES.inbox, f"{SECRET}, and no command".encode(), b"alice", 0)
-        producer.flush(10)
+        producer.flush(60)
 
         async def buried() -> bool:
             return saga.buried == 1 and await has_letter(bootstrap)

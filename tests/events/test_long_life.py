@@ -15,8 +15,8 @@ from tests.conftest import SOAK
 from tests.events import long_life
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", range(12) if SOAK else [1, 2])
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", range(12) if SOAK else [1])
 def test_weeks_pass_and_the_log_says_what_the_model_says(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -58,7 +58,7 @@ CANARIES: dict[str, tuple[dict[str, int], str, Break]] = {
 }
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("how", CANARIES)
 def test_what_is_broken_on_purpose_is_found_out(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -69,7 +69,7 @@ def test_what_is_broken_on_purpose_is_found_out(
         long_life.live(1, tmp_path, monkeypatch.setattr, steps, count=12)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("how", CANARIES)
 def test_the_same_steps_pass_where_nothing_is_broken(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

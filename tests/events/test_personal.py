@@ -64,7 +64,7 @@ def rows_of(topic: str, bootstrap: str) -> dict[bytes, bytes]:
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: dict[bytes, bytes] = {}
     while True:
-        message = consumer.poll(10)
+        message = consumer.poll(60)
         assert message is not None
         if message.error() is not None:
             break
@@ -133,12 +133,12 @@ def fill_a_view(bootstrap: str, subject: str, text: str) -> None:
     compacted = {"cleanup.policy": "compact"}
     wanted = [NewTopic("customer-view", 1, 1, config=compacted), NewTopic("customer-notes", 1, 1)]
     for made in admin.create_topics(wanted).values():
-        made.result(10)
+        made.result(60)
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce("customer-view", text, subject)
     producer.produce("customer-view", "Bob", "customer-18")
     producer.produce("customer-notes", f"{text} called", subject)
-    producer.flush(10)
+    producer.flush(60)
 
 
 def forget(
@@ -196,7 +196,7 @@ def with_an_open_key(bootstrap: str, subject: str, text: str) -> tuple[Personal,
     admin = AdminClient({"bootstrap.servers": bootstrap})
     compacted = {"cleanup.policy": "compact"}
     for made in admin.create_topics([NewTopic(FORMER_TOPIC, 1, 1, config=compacted)]).values():
-        made.result(10)
+        made.result(60)
     key, nonce = os.urandom(32), os.urandom(12)
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(FORMER_TOPIC, b64encode(key), f"{subject}\0former".encode(), 0)

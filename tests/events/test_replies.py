@@ -35,8 +35,8 @@ NOTES = Aggregate("notes", Notes(), decide, apply, [Note], [Noted])
 async def test_a_reason_that_is_too_large_for_a_reply_stops_nobody_else(tmp_path: Path):
     with testing.broker(tmp_path) as broker:
         async with (
-            Application(NOTES, broker.bootstrap, owns="group", partitions=1, timeout_s=5) as owner,
-            Application(NOTES, broker.bootstrap, owns="none", timeout_s=5) as client,
+            Application(NOTES, broker.bootstrap, owns="group", partitions=1, timeout_s=60) as owner,
+            Application(NOTES, broker.bootstrap, owns="none", timeout_s=60) as client,
         ):
             await client.send("bob", Note("first"))
             asks = [
@@ -56,9 +56,9 @@ async def test_a_snapshot_after_it_lacks_nothing(tmp_path: Path):
         options: dict[str, Any] = {"owns": "all", "partitions": 1, "snapshot_every": 1}
         async with (
             Application(
-                NOTES, broker.bootstrap, owns="group", partitions=1, snapshot_every=1, timeout_s=5
+                NOTES, broker.bootstrap, owns="group", partitions=1, snapshot_every=1, timeout_s=60
             ) as owner,
-            Application(NOTES, broker.bootstrap, owns="none", timeout_s=3) as client,
+            Application(NOTES, broker.bootstrap, owns="none", timeout_s=60) as client,
         ):
             await client.send("bob", Note("first"))
             names = [f"carol{n}" for n in range(30)]
@@ -81,8 +81,8 @@ async def test_a_command_that_wants_its_reply_where_there_is_no_partition_is_don
 ):
     with testing.broker(tmp_path) as broker:
         async with (
-            Application(NOTES, broker.bootstrap, owns="group", partitions=1, timeout_s=5) as owner,
-            Application(NOTES, broker.bootstrap, owns="none", timeout_s=5) as client,
+            Application(NOTES, broker.bootstrap, owns="group", partitions=1, timeout_s=60) as owner,
+            Application(NOTES, broker.bootstrap, owns="none", timeout_s=60) as client,
         ):
             await client.send("bob", Note("first"))
             producer = Producer({"bootstrap.servers": broker.bootstrap})
@@ -97,8 +97,8 @@ async def test_a_command_that_wants_its_reply_where_there_is_no_partition_is_don
 async def test_what_is_too_large_for_a_dead_letter_stops_nobody_either(tmp_path: Path):
     with testing.broker(tmp_path) as broker:
         async with (
-            Application(NOTES, broker.bootstrap, owns="group", partitions=1, timeout_s=5) as owner,
-            Application(NOTES, broker.bootstrap, owns="none", timeout_s=5) as client,
+            Application(NOTES, broker.bootstrap, owns="group", partitions=1, timeout_s=60) as owner,
+            Application(NOTES, broker.bootstrap, owns="none", timeout_s=60) as client,
         ):
             await client.send("bob", Note("first"))
             producer = Producer({"bootstrap.servers": broker.bootstrap})

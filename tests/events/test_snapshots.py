@@ -159,7 +159,7 @@ async def test_snapshots_of_which_nobody_knows_whether_they_are_right_are_not_us
         unchecked = {"fold": accounts.fingerprint, "offset": offset}
         producer = Producer({"bootstrap.servers": bootstrap})
         producer.produce(accounts.snapshots, json.dumps(unchecked), POSITION, 0)
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
         assert snapshots.load(cluster) == ({}, 0)
         admin = AdminClient({"bootstrap.servers": bootstrap})
         for future in admin.delete_records([TopicPartition(name, 0, offset)]).values():
@@ -173,6 +173,6 @@ async def test_a_record_among_the_snapshots_that_is_no_text_costs_time_and_nothi
             await notes.send("alice", Note("hello"))
         producer = Producer({"bootstrap.servers": broker.bootstrap})
         producer.produce("notes.snapshots", b'{"fold":"\xff","n":1,"state":{}}', b"bob")
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
         async with tombstones.owner(tombstones.NOTES, broker.bootstrap) as notes:
             assert (await notes.state("alice")).texts == ("hello",)

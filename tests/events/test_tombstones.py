@@ -43,7 +43,7 @@ STRICT = Aggregate("strict", Notes(), decide, strict, [Note], [Noted])
 
 def owner(aggregate: Aggregate[Notes], bootstrap: str) -> Application[Notes]:
     return Application(
-        aggregate, bootstrap, owns="all", partitions=1, snapshot_every=1, timeout_s=4
+        aggregate, bootstrap, owns="all", partitions=1, snapshot_every=1, timeout_s=60
     )
 
 
@@ -119,7 +119,7 @@ async def test_what_is_left_of_one_aggregate_stops_no_other(
             assert isinstance(await notes.send("alice", Note("more")), Accepted)
             producer = Producer({"bootstrap.servers": broker.bootstrap})
             producer.produce("strict", None, b"alice", 0)
-            assert producer.flush(10) == 0
+            assert producer.flush(60) == 0
             await obeyed(broker.bootstrap, "strict")
             assert isinstance(await notes.send("bob", Note("open")), Accepted)
             with pytest.raises(DecideFailed, match="what is left of the events of alice"):

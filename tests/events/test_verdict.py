@@ -57,7 +57,7 @@ def adding(name: str) -> Aggregate[State]:
 
 
 def owner(aggregate: Aggregate[Any], bootstrap: str, **more: Any) -> Application[Any]:
-    return Application(aggregate, bootstrap, owns="all", partitions=1, timeout_s=4, **more)
+    return Application(aggregate, bootstrap, owns="all", partitions=1, timeout_s=60, **more)
 
 
 async def sent(application: Application[Any], *words: Any, **more: Any) -> Any:

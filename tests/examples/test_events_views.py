@@ -60,7 +60,7 @@ def filled(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
         app.send("bob", bank.Withdraw(5))  # refused: it leaves nothing
 
 
-@pytest.mark.timeout(300)  # Spark starts
+@pytest.mark.timeout(900)  # Spark starts
 def test_account_list_statement_and_fraud_feed_follow_one_history(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -62,6 +62,20 @@ def edges() -> None:
         assert '"a"' in command(address, "tail", "orders", "--no-follow")
 
 
+def schemas() -> None:
+    """A schema of each type gets an id."""
+    texts = {
+        "AVRO": r"\"string\"",
+        "JSON": r"{\"type\": \"object\"}",
+        "PROTOBUF": r"syntax = \"proto3\"; message M { int32 a = 1; }",
+    }
+    with log() as address, served("schemas serve", address, "/healthz") as url:
+        for number, (kind, text) in enumerate(texts.items(), 1):
+            body = f'{{"schemaType": "{kind}", "schema": "{text}"}}'.encode()
+            with urlopen(Request(f"{url}/subjects/{kind}/versions", body), timeout=30) as answer:
+                assert f'"id":{number}' in answer.read().decode()
+
+
 def console() -> None:
     """The page is there."""
     with log() as address, served("console", address, "/") as url, urlopen(url, timeout=30) as page:
@@ -186,7 +200,8 @@ def served(part: str, address: str, path: str) -> Iterator[str]:
     from headwater.project.ports import free_port
 
     listen = f"127.0.0.1:{free_port()}"
-    words = [sys.executable, "-m", "headwater", part, "--listen", listen, "--bootstrap", address]
+    words = [sys.executable, "-m", "headwater", *part.split(), "--listen", listen]
+    words += ["--bootstrap", address]
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(words, cwd=folder, env={**os.environ, "HOME": folder})
         try:
@@ -225,7 +240,7 @@ def oidc() -> None:
         "sasl.oauthbearer.expected.audience": "log",
     }
     with tempfile.TemporaryDirectory() as folder:
-        policy = Broker(folder, None, settings).doors.listeners[0].policy
+        policy = Broker(folder, None, settings).socket_server.listeners[0].policy
     assert policy is not None and policy.bearers is not None
     try:
         asyncio.run(policy.bearers.identity("no.token.atall"))
@@ -248,6 +263,7 @@ JOBS: dict[str, Callable[[], None]] = {
     "events": events,
     "edges": edges,
     "console": console,
+    "schemas": schemas,
     "oidc": oidc,
 }
 

@@ -20,15 +20,9 @@ LEAVES = {
         "headwater.project.demo.shop.pipelines",  # a file of queries, run by Spark
         "headwater.project.http_protocol",  # of the servers of edges and console
         "headwater.project.http_server",
+        "headwater.project.websocket_protocol",
     },
-    "edges": {  # the rows of a view, by the extra of its store
-        "headwater.edges.rows.arrow",
-        "headwater.edges.rows.documents",
-        "headwater.edges.rows.duckdb",
-        "headwater.edges.rows.postgres",
-        "headwater.edges.rows.sql",
-        "headwater.edges.rows.values",
-    },
+    "schemas": {"headwater.schemas.values.arrow"},  # of Spark's sink
 }
 """Imported only where somebody uses what the other extra is for."""
 
@@ -46,6 +40,7 @@ def modules(package: str) -> list[str]:
         ("events", ["events"]),
         ("edges", ["edges"]),
         ("console", ["console"]),
+        ("schemas", ["schemas", "edges/registry"]),
         ("oidc", ["oidc"]),
         ("postgres", ["capture/postgres"]),
         ("mysql", ["capture/mysql"]),

@@ -246,3 +246,64 @@ def test_checksums_come_back_as_they_went() -> None:
         10**15: aborted_transactions.checksum(b"y"),
     }
     assert aborted_transactions.unpack_checksums(aborted_transactions.pack_checksums(sums)) == sums
+
+
+# ---- offsets that no checksum covers -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("bit", [0, 1, 5, 10, 40, 62])
+def test_a_wrong_bit_in_a_base_offset_hides_no_other_transaction(number: int, bit: int) -> None:
+    """After a kill the log is read for its producers. An abort was believed to lie where its marker said, and
+    everything that its producer has committed since was left out by those who read on behind it.
+
+        0 1 abort   3 4 commit   6 7 (open)
+    """
+    disk = FaultyDisk()
+    log = opened(disk)
+    for kind in (control.ABORT, control.COMMIT, None):
+        write(log, 1, log.next_offset)
+        write(log, 1, log.next_offset)
+        if kind is not None:
+            end(log, 1, kind)
+    log.flush()
+    stable = log.last_stable_offset()
+    disk = disk.kill()
+    path = FOLDER / "00000000000000000000.log"
+    data = disk.read_bytes(path) or b""
+    position = [at for at, _ in batches.scan(data)][number]
+    disk.flip_bit(path, position + 7 - bit // 8, bit % 8)
+
+    log = opened(disk)
+    assert found(log, 0, 2) == [(1, 0)]
+    assert found(log, 3) == []
+    assert log.last_stable_offset() == stable == 6
+
+
+# ---- damaged markers -----------------------------------------------------------------------------
+
+
+def test_one_wrong_bit_in_a_marker_changes_nothing_for_readers_after_a_kill() -> None:
+    """What it ended would be ended by the producer's next marker: an abort would hide what was committed,
+    a commit show what was aborted."""
+    disk = FaultyDisk()
+    log = opened(disk)
+    for number, kind in enumerate((control.COMMIT, control.ABORT, control.COMMIT, control.ABORT)):
+        for producer in (1, 2):
+            write(log, producer, number)
+        end(log, 1, kind)
+        end(log, 2, control.COMMIT - kind)
+        log.flush()
+    killed, path = disk.kill(), FOLDER / f"{0:020d}.log"
+    whole = log.aborted_between(0, 100), log.last_stable_offset(), log.next_offset
+    data = killed.read_bytes(path) or b""
+    for position, header in batches.scan(data):
+        is_looked_at = header.is_control and header.base_offset < 8  # one of each kind and producer
+        for bit in range(header.size * 8 if is_looked_at else 0):
+            damaged = bytearray(data)
+            damaged[position + bit // 8] ^= 1 << bit % 8
+            again = killed.copy()
+            again.write_atomic(path, bytes(damaged))
+            log = opened(again)
+            found = log.aborted_between(0, 100), log.last_stable_offset(), log.next_offset
+            assert found == whole, f"bit {bit} of the marker at offset {header.base_offset}"

@@ -36,7 +36,7 @@ WITHOUT = {
     "testing/disk_faults.py": "by the seam, which it lets fail",
     "project/record.py": "how the parts are just now: after a crash there are none",
     "testing/faulty_disk.py": "a fake of the seam",
-    "testing/class_archive.py": "a cache",
+    "pipelines/class_archive.py": "a cache",
     "testing/rehearsal.py": "a clock for tests",
 }
 """Where a name is changed in another way, and why that is right."""
@@ -84,12 +84,12 @@ def note_of_a_function(folder: Path) -> str:
 
 
 def pending_batch(folder: Path) -> str:
-    from headwater.views.tables import pending
+    from headwater.views.tables import pending_batch
     from headwater.views.tables.store import Difference
 
     rows = pa.table({"id": [1]})
-    pending.write(folder, 3, {0: rows}, Difference(rows, rows))
-    return pending.FILE
+    pending_batch.write(folder, 3, {0: rows}, Difference(rows, rows))
+    return pending_batch.FILE
 
 
 def owner_of_a_folder(folder: Path) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.log import compaction, lookup
+from headwater.log import compaction, lookup, time_lookup
 from headwater.log.compaction_plan import Result
 from headwater.record import batch as batches
 from headwater.record import codecs, records
@@ -161,7 +161,7 @@ def test_compacted_segments_can_be_searched_by_offset_and_time() -> None:
     assert [log.log.find_time(NOW_MS + n).offset for n in range(100)] == [  # type: ignore[union-attr]
         max(n, 70) for n in range(100)
     ]
-    assert log.log.segments[0].largest_timestamp() == NOW_MS + 99
+    assert time_lookup.largest(log.log.segments[0]) == NOW_MS + 99
 
 
 # ---- more keys than fit --------------------------------------------------------------------------
@@ -182,9 +182,10 @@ def test_with_too_many_keys_only_a_prefix_is_compacted() -> None:
     assert len(log.records()) < 30
 
 
-def test_one_batch_is_taken_however_small_the_memory() -> None:
+@pytest.mark.parametrize("key_bytes_max", [1, 0, -1])
+def test_one_batch_is_taken_however_small_the_memory(key_bytes_max: int) -> None:
     log = sealed([(b"a", b"1")], [(b"a", b"2")], [(b"a", b"3")])
-    assert log.compact(key_bytes_max=1).cleaned_offset == 1
+    assert log.compact(key_bytes_max=key_bytes_max).cleaned_offset == 1
 
 
 # ---- what can come in between --------------------------------------------------------------------

@@ -71,12 +71,13 @@ def test_a_time_index_takes_only_later_timestamps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("timestamp", "offset"), [(0, BASE), (50, BASE), (51, 1001), (60, 1001), (61, 1004)]
+    ("timestamp", "found"),
+    [(0, None), (50, None), (51, (50, 1001)), (60, (50, 1001)), (61, (60, 1004))],
 )
 def test_the_floor_of_a_time_is_an_offset_before_which_nothing_is_as_late(
-    timestamp: int, offset: int
+    timestamp: int, found: tuple[int, int] | None
 ) -> None:
-    assert times((50, 1001), (60, 1004)).floor(timestamp) == offset
+    assert times((50, 1001), (60, 1004)).floor(timestamp) == found
 
 
 def test_truncating_a_time_index_forgets_later_offsets() -> None:

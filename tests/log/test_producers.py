@@ -287,3 +287,16 @@ def test_a_producer_that_writes_of_the_future_is_forgotten_in_its_time() -> None
     replayed.expire(NOW_MS + 1, NOW_MS + 1)
     replayed.expire(NOW_MS + 2, NOW_MS + 2)
     assert not written.by_id and not replayed.by_id
+
+
+def test_a_clock_that_was_set_back_shuts_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PRODUCERS_MAX", 1)
+    producers = Producers()
+    producers.admit(7, NOW_MS)
+    producers.update(header(0), 0, NOW_MS)
+    with pytest.raises(TooManyProducers):
+        producers.admit(8, NOW_MS)
+    earlier_ms = NOW_MS - 365 * 24 * 3600 * 1000
+    with pytest.raises(TooManyProducers):
+        producers.admit(8, earlier_ms)
+    producers.admit(8, earlier_ms + SILENT_MS + 1)

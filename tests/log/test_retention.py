@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from headwater.log import retention
-from headwater.log.partition import PartitionLog
+import pytest
 
-from .plain import NOW_MS, append, new_disk, new_log, opened, stage
+from headwater.log import retention
+from headwater.log.config import LogConfig
+from headwater.log.partition import PartitionLog
+from headwater.log.recovery import open_partition
+
+from .plain import FOLDER, NOW_MS, append, new_disk, new_log, opened, stage
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -98,3 +102,28 @@ def test_the_age_of_a_segment_survives_a_crash_before_its_time_index_was_complet
     again, _ = opened(disk.kill(), log.config)
     assert len(again.segments) == 2
     assert retention.expired(again, NOW_MS) == 0
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_segments_age_goes_on_over_restarts(is_clean: bool) -> None:
+    disk, config = new_disk(), LogConfig(compact=True, max_compaction_lag_ms=10_000)
+    log, _ = opened(disk, config)
+    append(log, b"value")
+    log.close() if is_clean else log.abandon()
+    for later_ms in (6000, 9000):
+        log, _ = open_partition(disk, FOLDER, config, NOW_MS + later_ms, clean=is_clean)
+        assert not log.is_overdue(NOW_MS + later_ms)
+        assert log.is_overdue(NOW_MS + 10_001)
+        log.close() if is_clean else log.abandon()
+
+
+def test_a_segment_goes_on_to_be_closed_by_its_records_time_over_a_restart() -> None:
+    disk, config = new_disk(), LogConfig(segment_ms=10_000)
+    log, _ = opened(disk, config)
+    append(log, b"first")
+    log.close()
+    log, _ = opened(disk, config, clean=True)
+    append(log, b"second", timestamp=NOW_MS + 10_000)
+    assert len(log.segments) == 1
+    append(log, b"third", timestamp=NOW_MS + 10_001)
+    assert len(log.segments) == 2

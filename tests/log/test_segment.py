@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.log import lookup
+from headwater.log import lookup, time_lookup
 from headwater.log.segment import CorruptSegment, Segment, file_name
 from headwater.record import batch as batches
 from headwater.testing.faulty_disk import FaultyDisk
@@ -73,7 +73,7 @@ def test_a_found_segment_reads_its_indexes_when_they_are_asked_for() -> None:
     assert disk.counts["read"] == reads, "finding it reads nothing"
     assert again.index.data == segment.index.data
     assert again.times.data == segment.times.data
-    assert again.largest_timestamp() == NOW_MS + 2
+    assert time_lookup.largest(again) == NOW_MS + 2
 
 
 def test_saving_again_writes_only_what_is_new() -> None:
@@ -107,7 +107,7 @@ def test_a_lost_index_is_made_from_the_batches(suffix: str) -> None:
     assert [lookup.position_of(again, n, again.size) is not None for n in range(10, 16)] == [
         True
     ] * 6
-    assert again.largest_timestamp() == NOW_MS + 5
+    assert time_lookup.largest(again) == NOW_MS + 5
 
 
 def test_walking_reports_where_the_damage_is() -> None:
@@ -148,14 +148,14 @@ def test_cutting_forgets_what_lay_behind_in_file_and_indexes() -> None:
         12,
         2 * size,
     )
-    assert segment.largest_timestamp() == NOW_MS + 1
+    assert time_lookup.largest(segment) == NOW_MS + 1
     again = found(disk, segment)
     assert len(again.index) == 1
-    assert again.largest_timestamp() == NOW_MS + 1
+    assert time_lookup.largest(again) == NOW_MS + 1
 
 
 def test_cutting_to_nothing_forgets_the_age() -> None:
     segment = filled(new_disk(), 100, 100)
     segment.truncate(0, 10)
     assert (segment.size, segment.next_offset, segment.first_timestamp) == (0, 10, None)
-    assert segment.largest_timestamp() == -1
+    assert time_lookup.largest(segment) == -1

@@ -1,4 +1,5 @@
-"""Lists of aborted transactions that a compaction makes shorter: a crash is not taken for a loss."""
+"""Lists of aborted transactions that a compaction, or a power cut, makes shorter: a crash is not taken for a
+loss, and nothing is aborted that came later."""
 
 from __future__ import annotations
 
@@ -7,10 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.log import aborted_transactions, compaction
+from headwater.log import aborted_transactions, checkpoints, compaction
+from headwater.log.segment import file_name
+from headwater.record import batch as batches
 from headwater.record import control
 from headwater.testing.faulty_disk import FaultyDisk, PowerCut
 
+from . import plain
 from .compacted import CONFIG, FOLDER, CompactedLog
 
 PATH = FOLDER / "00000000000000000000.txnindex"
@@ -117,3 +121,36 @@ def test_a_commit_that_was_taken_before_an_exchange_writes_nothing_of_what_was_r
     found = reopened(log, disk_of(log).kill())
     assert {each.producer_id for each in found.log.aborted_between(0, 10**6)} == {8}
     assert complaints() == []
+
+
+@pytest.mark.parametrize(
+    ("kept", "has_snapshot"),
+    [(0, False), (1, False), (1, True)],
+    ids=["nothing is left", "a batch is left", "a batch and a snapshot are left"],
+)
+def test_a_list_tells_nothing_of_what_a_crash_has_taken(kept: int, has_snapshot: bool) -> None:
+    """The list may be on disk, and the records of which it tells not: with durability=os, or where a marker
+    was staged while an earlier commit saved the lists. The producer's next transaction has the same
+    offsets, and is committed."""
+    disk = plain.new_disk()
+    log = plain.new_log(disk)
+    for number in range(kept):
+        plain.append(log, b"before", producer_id=7, producer_epoch=0, base_sequence=number)
+    size, snapshot = log.segments[0].size, log.producers.to_bytes()
+    transaction = {"producer_id": 7, "producer_epoch": 0, "transactional": True}
+    plain.append(log, b"aborted", base_sequence=kept, **transaction)
+    marker = control.marker(control.ABORT, 7, 0, 0, plain.NOW_MS, 0)
+    log.stage(marker, batches.read_header(marker), plain.NOW_MS)
+    log.flush()
+    log.txn_indexes.save(log.segments)
+    path = plain.FOLDER / "00000000000000000000.log"
+    for name in disk.list(plain.FOLDER):
+        if name.endswith(".snapshot") or name == checkpoints.DURABLE_OFFSET:
+            disk.lose(plain.FOLDER / name)
+    disk.cut_short(path, size)
+    if has_snapshot:
+        disk.write(plain.FOLDER / file_name(kept, ".snapshot"), snapshot)
+    found, _ = plain.opened(disk.kill())
+    assert found.next_offset == kept
+    assert found.aborted_between(0, 10**6) == []
+    assert plain.opened(disk.kill())[0].aborted_between(0, 10**6) == []

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import hmac
 import json
 import time
-from collections.abc import Callable
 
 import pytest
 from joserfc.errors import SecurityWarning
@@ -18,9 +15,10 @@ from headwater.oidc import web
 from headwater.oidc.claims import LIFETIME_S_MAX, Rules
 from headwater.oidc.errors import BadIssuer, IssuerUnreachable, TokenRefused
 from headwater.oidc.keys import Keys
-from headwater.oidc.validator import TOKEN_BYTES_MAX, Validator
+from headwater.oidc.validator import Validator
 from headwater.testing.clock import ManualClock
 from headwater.testing.issuer import Issuer
+from tests.oidc.bad_tokens import BAD
 
 
 def validator(idp: Issuer, clock: ManualClock | None = None, **rules: object) -> Validator:
@@ -59,59 +57,6 @@ async def test_discovery_by_another_name_is_not_believed(idp):
     keys = Keys(idp.url.replace("127.0.0.1", "localhost"))
     with pytest.raises(IssuerUnreachable, match="speaks for"):
         await keys.find(None, "RS256")
-
-
-def _unsigned(idp: Issuer, spelt: str) -> str:
-    parts = ({"alg": spelt, "kid": idp.keys[0].kid}, idp.claims())
-    coded = [base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=") for each in parts]
-    return b".".join([*coded, b""]).decode()
-
-
-def _signed_by_the_public_key(idp: Issuer) -> str:
-    """By hand: no library signs with a public key any more."""
-    begun, _, _ = _unsigned(idp, "HS256").rpartition(".")
-    secret = idp.keys[0].as_pem(private=False)
-    proof = base64.urlsafe_b64encode(hmac.digest(secret, begun.encode(), "sha256"))
-    return f"{begun}.{proof.rstrip(b'=').decode()}"
-
-
-def _altered(idp: Issuer) -> str:
-    head, body, signature = idp.token().split(".")
-    claims = json.loads(base64.urlsafe_b64decode(body + "=="))
-    other = base64.urlsafe_b64encode(json.dumps({**claims, "sub": "root"}).encode())
-    return f"{head}.{other.rstrip(b'=').decode()}.{signature}"
-
-
-BAD: dict[str, tuple[Callable[[Issuer], str], str]] = {
-    "expired": (lambda idp: idp.token(exp=time.time() - 60), "expired 6"),
-    "without an end": (lambda idp: idp.token(exp=None), "no exp"),
-    "with an end that is no time": (lambda idp: idp.token(exp="later"), "no time"),
-    "with an end beyond all": (lambda idp: idp.token(exp=float("inf")), "no time"),
-    "with an end of 400 digits": (lambda idp: idp.token(exp=10**400), "no time"),
-    "with a beginning of 400 digits": (lambda idp: idp.token(nbf=10**400), "no time"),
-    "not yet valid": (lambda idp: idp.token(nbf=time.time() + 100), "is good in"),
-    "of another issuer": (lambda idp: idp.token(iss="https://other.example"), "of issuer"),
-    "for another": (lambda idp: idp.token(aud="billing"), "meant for 'billing'"),
-    "for others": (lambda idp: idp.token(aud=["billing", "mail"]), "meant for"),
-    "for nobody": (lambda idp: idp.token(aud=None), "meant for None"),
-    "of nobody": (lambda idp: idp.token(sub=""), "says nobody"),
-    "of a number": (lambda idp: idp.token(sub=7), "says nobody"),
-    "of a name with a line in it": (lambda idp: idp.token(sub="ann\nroot"), "no name"),
-    "signed by a stranger under a known kid": (
-        lambda idp: idp.signed(idp.claims(), RSAKey.generate_key(2048, {"kid": idp.keys[0].kid})),
-        "not rightly signed",
-    ),
-    "altered": (_altered, "not rightly signed"),
-    "unsigned": (lambda idp: _unsigned(idp, "none"), "'none', which is not taken"),
-    "unsigned, in capitals": (lambda idp: _unsigned(idp, "NONE"), "not taken"),
-    "HS256 by the public key": (_signed_by_the_public_key, "'HS256', which is not taken"),
-    "RS256 as PS256": (lambda idp: _unsigned(idp, "PS256") + "AAAA", "not rightly signed"),
-    "oversized": (lambda idp: idp.token(more="x" * TOKEN_BYTES_MAX), "longer than"),
-    "two parts": (lambda idp: idp.token().rpartition(".")[0], "no JWT"),
-    "empty": (lambda idp: "", "no JWT"),
-    "noise": (lambda idp: "ä.ö.ü", "no JWT"),
-    "an array": (lambda idp: "W10.W10.W10", "no JWT"),
-}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -276,3 +221,20 @@ def test_keys_over_plain_http_are_only_for_loopback(url):
 def test_an_issuer_without_an_audience_is_no_rule(idp):
     with pytest.raises(BadIssuer, match="issuer and an audience"):
         Validator(Rules(idp.url, ()), Keys(idp.url))
+
+
+async def test_who_has_keys_does_not_wait_long_for_an_issuer_that_hangs(idp):
+    clock = ManualClock()
+    judged = validator(idp, clock)
+    await judged.identity(idp.token())
+    clock.advance(int(keys_module.REFRESH_S * 1000))
+    with idp.answering:
+        first = asyncio.create_task(judged.identity(idp.token()))
+        async with asyncio.timeout(30):
+            while idp.asked["/keys"] < 2:
+                await asyncio.sleep(0.01)
+        clock.advance(int(keys_module.PATIENCE_S * 1000))
+        assert await judged.identity(idp.token("eve")), "the first has waited for all"
+        assert not first.done() or await first
+    assert await first
+    assert idp.asked["/keys"] == 2

@@ -13,9 +13,9 @@ import pytest
 from headwater.cli.demo import MISMATCH, exit_code
 from headwater.cli.demo_view import print_summary
 from headwater.project.demo import ShopFound, Summary
-from headwater.project.demo.shop.database import Shop, SQLite
+from headwater.project.demo.shop.database import DATABASE_VARIABLE, Shop, SQLite
 from headwater.project.demo.shop.load import CUSTOMERS, Load
-from headwater.project.demo.shop.project import DATABASE_VARIABLE, write_project
+from headwater.project.demo.shop.project import write_project
 from headwater.project.demo.shop.verification import (
     BELL,
     QUERIES,
@@ -24,9 +24,10 @@ from headwater.project.demo.shop.verification import (
     expected,
     verify,
 )
-from headwater.project.demo.shop.watcher import by_view
+from headwater.project.demo.shop.watcher import Watcher, by_view
 from headwater.project.demo.summary import ViewFreshness
 from headwater.project.file import load as load_project
+from tests.compat.waiting import until
 
 NOW_S = 1_800_000_000.0
 
@@ -130,6 +131,19 @@ def test_the_project_of_the_demo_is_in_order(
     project = load_project(tmp_path / "shop" / "headwater.toml")
     assert set(project.views) == set(made.views) == set(QUERIES)
     assert project.pipelines == ("pipelines",)
+
+
+def test_an_order_that_is_cancelled_before_anybody_saw_it_is_not_waited_for(
+    database: SQLite, views: dict[str, str]
+):
+    """Whoever cancelled it: a visitor's traffic does not tell the watcher."""
+    (last,) = database.rows("SELECT max(id) FROM orders")[0]
+    with Watcher(views["order_list"], "order_list") as watcher:
+        watcher.expect(last)
+        watcher.expect(last + 1)
+        watcher.retain({number for (number,) in database.rows("SELECT id FROM orders")})
+        until(lambda: not watcher.waiting, "only what the database has")
+    assert len(watcher.seen) == 1
 
 
 def test_freshness_is_told_by_view_with_what_a_kill_held_up_apart(

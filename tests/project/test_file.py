@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from headwater.format_version import NewerFormat
-from headwater.project.file import BadProject, Project, load
+from headwater.project.file import Project, load
+from headwater.project.mistakes import BadProject
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -116,7 +117,7 @@ to = "data/search"
             "3: `master` and `remote` are two places to run: give one",
         ),
         ("[pipelines]\npaths = []", '2: paths = [] is no list of texts, as in ["pipelines"]'),
-        ("[log.settings]\nx = [1]", "1: settings = {'x': [1]} is no table of names and values"),
+        ("[log.settings]\nx = [1]", "1: settings is no table of names and values"),
     ],
 )
 def test_what_has_the_wrong_form_is_told(tmp_path: Path, text: str, told: str) -> None:
@@ -160,3 +161,20 @@ def test_a_file_of_a_later_version_is_refused_with_what_to_do(tmp_path: Path) ->
     assert "Install that version" in str(raised.value.hint)
     with pytest.raises(NewerFormat, match="'one', which is no version"):
         load(written(tmp_path, 'format = "one"\n'))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[console]\ntoken = "planted-secret"',
+        '[console]\ntokens = { ann = "planted-secret" }',
+        '[console]\ntokens = "planted-secret"',
+        '[console]\noidc = "planted-secret"',
+        '[log]\nsettings = ["planted-secret"]',
+        '[spark]\nconf = "planted-secret"',
+    ],
+)
+def test_a_secret_that_stands_in_the_file_is_not_said_again(tmp_path: Path, text: str) -> None:
+    told = mistakes(tmp_path, text)
+    assert told
+    assert "planted-secret" not in " ".join(told)

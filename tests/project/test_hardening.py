@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from headwater.cli import main
-from headwater.project.doctor import Finding
 from headwater.project.file import load
 from headwater.project.hardening import CHECKS, examine
+from headwater.project.values import Finding
 
 GOOD = """
 [log]
@@ -43,6 +43,15 @@ read = ["orders", "shop.*"]
 from = "topic:orders"
 to = "https://billing.example/hooks"
 secret = "${BILLING}"
+
+[schemas]
+listen = "0.0.0.0:8081"
+tls = true
+
+[schemas.tokens.capture]
+secret = "${CAPTURE}"
+read = ["*"]
+write = ["sales.*"]
 
 [views.rows]
 to = "postgresql://app:${PASSWORD}@db/app"
@@ -102,6 +111,19 @@ def test_a_project_that_follows_the_list_passes(tmp_path: Path):
             "requests_per_second",
         ),
         ("edges: webhooks", "https://billing", "http://billing", "https://"),
+        ("schemas: TLS", '8081"\ntls = true', '8081"', "[schemas]: tls = true"),
+        (
+            "schemas: tokens",
+            'write = ["sales.*"]',
+            'write = ["*"]',
+            "[schemas.tokens.capture]: write",
+        ),
+        (
+            "schemas: tokens",
+            '[schemas.tokens.capture]\nsecret = "${CAPTURE}"\nread = ["*"]\nwrite = ["sales.*"]',
+            "",
+            "[schemas.tokens.NAME]",
+        ),
         ("console: TLS", '8765"\ntls = true', '8765"', "[console]: tls = true"),
         ("console: login", '[console.users]\nann = "administrator"', "", "[console.users]"),
         (
@@ -136,6 +158,9 @@ def test_modes_of_files(tmp_path: Path):
     (tmp_path / "data" / "log").chmod(0o755)
     assert set(failed(tmp_path, text)) == {"data: file modes"}
     (tmp_path / "data" / "log").chmod(0o700)
+    (tmp_path / "data" / "checkpoints").mkdir(mode=0o755)
+    assert set(failed(tmp_path, text)) == {"data: file modes"}
+    (tmp_path / "data" / "checkpoints").chmod(0o700)
     path = written(tmp_path, text)
     path.chmod(0o666)
     assert {each.name for each in examine(load(path)) if not each.ok} == {"secrets: file modes"}

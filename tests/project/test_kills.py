@@ -90,7 +90,7 @@ class Project:
             return sorted(db.execute(sql).fetchall())
 
 
-@pytest.mark.timeout(700)
+@pytest.mark.timeout(900)
 def test_whatever_part_is_killed_the_view_ends_equal(tmp_path: Path):
     project = Project(tmp_path)
     project.order("kettle")

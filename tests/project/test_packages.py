@@ -9,7 +9,7 @@ import pytest
 from headwater.project import packages, spark_master
 from headwater.project.file import Project
 from headwater.project.parts import Part, parts_of
-from headwater.project.supervisor import Keeper
+from headwater.project.processes.process import SupervisedPart
 
 NOWHERE = {"no_such_package": "edges", "nor_this_one": "console"}
 
@@ -23,7 +23,9 @@ def test_what_is_missing_is_named_with_the_command_that_brings_it() -> None:
 
 
 def test_a_part_that_lacks_a_package_is_not_started_and_not_tried_again(tmp_path: Path) -> None:
-    keeper = Keeper(Part("console", ("--version",), stops=0, needs=NOWHERE), tmp_path, tmp_path)
+    keeper = SupervisedPart(
+        Part("console", ("--version",), stops=0, needs=NOWHERE), tmp_path, tmp_path
+    )
     said = keeper.step()
     assert said is not None and "pip install 'headwater[console,edges]'" in said
     assert keeper.step() is None and not keeper.is_there

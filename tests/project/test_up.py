@@ -22,8 +22,8 @@ from confluent_kafka.admin import AdminClient
 import headwater.testing
 from headwater.project.parts import Part
 from headwater.project.ports import free_port
+from headwater.project.processes.process import SupervisedPart
 from headwater.project.record import PartLog
-from headwater.project.supervisor import Keeper
 from tests.compat.waiting import until
 
 
@@ -150,6 +150,19 @@ def test_each_part_comes_back_after_a_kill_and_a_stop_loses_nothing(tmp_path: Pa
         until(lambda: up.items() == ["kettle", "lamp 1", "lamp 2"], "all of it to be there again")
 
 
+def test_nobody_else_looks_into_what_a_project_keeps(tmp_path: Path) -> None:
+    with project(tmp_path) as up:
+        up.start()
+        until(lambda: up.part("capture shop")["state"] == "running", "the capture to run")
+        assert up.command("pause", "capture shop").returncode == 0
+        until(lambda: up.part("capture shop")["state"] == "paused", "the pause")
+        data = tmp_path / "data"
+        found = [data, *data.rglob("*")]
+        assert {"lock", "parts.json", "control.json"} <= {each.name for each in found}
+        assert [each for each in found if each.stat().st_mode & 0o077] == []
+        assert up.end() == 0
+
+
 def test_a_second_one_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     with project(tmp_path) as up:
         up.start()
@@ -195,7 +208,9 @@ def test_a_strangers_broker_never_counts_as_the_projects_own(tmp_path: Path) -> 
     with headwater.testing.broker(tmp_path / "stranger") as stranger:
         words = ("broker", "--data", "log", "--listen", own)
         keepers = [
-            Keeper(Part(f"at {at}", words, 0, answers_at=at, data="log"), tmp_path, tmp_path)
+            SupervisedPart(
+                Part(f"at {at}", words, 0, answers_at=at, data="log"), tmp_path, tmp_path
+            )
             for at in (stranger.bootstrap, own)
         ]
         wrong, right = keepers
@@ -222,14 +237,14 @@ def test_what_a_part_prints_is_bounded_while_it_runs(tmp_path: Path) -> None:
     ):
         assert part.stdin is not None
         shown: list[str] = []
-        for number in range(1_000):
+        for number in range(200):
             part.stdin.write(b"%09d\n" % number)
             part.stdin.flush()
             until(lambda n=number: shown.extend(log.lines()) or len(shown) > n, "its line")
             log.lines()  # nothing is left to be shown: the moment in which a full file is cut
         part.stdin.close()
     log.close()
-    assert shown == [f"{number:09d}" * 20 for number in range(1_000)]
+    assert shown == [f"{number:09d}" * 20 for number in range(200)]
     files = sorted(tmp_path.iterdir())
     assert [file.name for file in files] == ["part.log", "part.log.1"]
     assert sum(file.stat().st_size for file in files) < 25_000

@@ -11,11 +11,16 @@ from hypothesis import strategies as st
 from headwater.record import batch as batches
 from headwater.record import codecs, varint
 from headwater.record.errors import CorruptBatch, RecordError
-from headwater.record.records import Record, build, decode, first_at_or_after, keys
+from headwater.record.keys import each_key
+from headwater.record.records import Record, build, decode, each, first_at_or_after
 
 MAYBE_BYTES = st.none() | st.binary(max_size=200)
 HEADERS = st.lists(st.tuples(st.text(max_size=20), MAYBE_BYTES), max_size=4).map(tuple)
 SIMPLE = Record(0, 1000, b"key", b"value", (("name", b"content"), ("none", None)))
+
+
+def keys(batch: bytes) -> list[tuple[int, bytes | None, bool]]:
+    return list(each_key(batch))
 
 
 @st.composite
@@ -199,6 +204,14 @@ def test_offsets_that_do_not_rise_are_refused() -> None:
     one = framed(b"\0\0\2\1\1\0")
     with pytest.raises(CorruptBatch):
         decode(with_payload(one + one, 2))
+
+
+def test_records_are_read_one_after_the_other_up_to_the_one_that_is_malformed() -> None:
+    good, bad = framed(b"\0\0\0\1\1\0"), framed(b"\0\0\0")
+    found = each(with_payload(good + bad, 2))
+    assert next(found).offset == 0
+    with pytest.raises(CorruptBatch):
+        next(found)
 
 
 @pytest.mark.parametrize("base", [2**63 - 1, -(2**63), 2**62 - 1, -(2**62) + 1, 0])

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.compat.batches import TRANSACTIONAL, batch
+from tests.compat.streaming import subtopology
 
 TOPIC, GROUP, CLUSTER, TRANSACTION = 2, 3, 4, 5
 READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE = 3, 4, 5, 6, 7, 8
@@ -62,7 +63,7 @@ CASES = [
         9,
         lambda n: {
             "acks": -1,
-            "timeout": 1000,
+            "timeout": 30_000,
             "topic_data": [{"name": n.topic, "partition_data": [{"index": 0, "records": batch()}]}],
         },
         ((TOPIC, _T, WRITE),),
@@ -73,7 +74,7 @@ CASES = [
         lambda n: {
             "transactional_id": n.transaction,
             "acks": -1,
-            "timeout": 1000,
+            "timeout": 30_000,
             "topic_data": [
                 {
                     "name": n.topic,
@@ -91,7 +92,7 @@ CASES = [
         13,
         lambda n: {
             "acks": -1,
-            "timeout": 1000,
+            "timeout": 30_000,
             "topic_data": [
                 {"topic_id": n.topic_id, "partition_data": [{"index": 0, "records": batch()}]}
             ],
@@ -708,6 +709,32 @@ CASES = [
     ),
     Case(
         "consumer_group_describe",
+        0,
+        lambda n: {"group_ids": [n.group], "include_authorized_operations": True},
+        ((GROUP, _G, DESCRIBE),),
+    ),
+    Case(
+        "streams_group_heartbeat",
+        0,
+        lambda n: {
+            "group_id": n.group,
+            "member_id": "m",
+            "member_epoch": 0,
+            "rebalance_timeout": 9000,
+            "topology": {
+                "epoch": 0,
+                "subtopologies": [subtopology("0", sources=[n.other])],
+            },
+            "active_tasks": [],
+            "standby_tasks": [],
+            "warmup_tasks": [],
+            "task_offsets": None,
+            "task_end_offsets": None,
+        },
+        ((GROUP, _G, READ),),
+    ),
+    Case(
+        "streams_group_describe",
         0,
         lambda n: {"group_ids": [n.group], "include_authorized_operations": True},
         ((GROUP, _G, DESCRIBE),),

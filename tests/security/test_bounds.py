@@ -13,6 +13,8 @@ import psutil
 
 from headwater.broker import connection
 from headwater.testing import broker
+from tests.broker.serving import create
+from tests.compat.batches import batch
 from tests.compat.waiting import AT_ONCE_SECONDS, until
 from tests.compat.wire import ConnectionClosed, Wire, connected
 from tests.security.scram_client import first, give_password, log_in
@@ -57,6 +59,27 @@ def test_many_strangers_with_half_frames_cost_little_memory_and_no_time(ours: Se
     assert grown < 200 * 128 * 1024, grown
 
 
+def test_strangers_who_announce_much_take_nothing_from_those_who_have_logged_in(tmp_path: Path):
+    limit = 16 * 1024 * 1024
+    settings = {**SETTINGS, "listeners": LISTENERS, "queued.max.request.bytes": limit}
+    with broker(tmp_path, settings, listen=None) as server, contextlib.ExitStack() as stack:
+        outside, inside = (each.bootstrap for each in server.socket_server.listeners)
+        host, _, port = outside.rpartition(":")
+        for _ in range(60):
+            each = stack.enter_context(socket.create_connection((host, int(port))))
+            each.sendall(struct.pack(">i", 500_000) + bytes(10))
+        until(lambda: server.memory.is_waited_for, "strangers that wait for room")
+        used = dict(server.memory.used)
+        assert 0 < used["logins"] <= limit // 16
+        assert not used.get("frames")
+        wire = stack.enter_context(connected(inside))
+        create(wire, "t")
+        rows = [{"index": 0, "records": batch([(None, bytes(100_000))])}]
+        topics = [{"name": "t", "partition_data": rows}]
+        answer = wire.ask("produce", 9, acks=-1, timeout=30_000, topic_data=topics)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+
+
 def test_requests_behind_an_unfinished_login_are_not_read(ours: Secured):
     """A stranger cannot fill the inbox: one step at a time is taken from what it sends."""
     with connected(ours.listeners[SASL]) as wire:
@@ -93,7 +116,7 @@ def test_who_has_not_logged_in_in_time_is_dropped(tmp_path: Path, monkeypatch):
 def test_a_login_ends_when_the_settings_say_so_and_can_be_renewed(tmp_path: Path):
     settings = {**SETTINGS, "listeners": LISTENERS, "connections.max.reauth.ms": 1500}
     with broker(tmp_path, settings, listen=None) as server:
-        plain = server.doors.listeners[1].bootstrap
+        plain = server.socket_server.listeners[1].bootstrap
         with connected(plain) as wire:
             for user in ("ann", "bob"):
                 assert give_password(wire, "SCRAM-SHA-256", user, "pw") == 0

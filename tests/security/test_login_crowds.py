@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.broker.security import turns
+from headwater.broker.security import fair_queue
 from headwater.testing import broker
 from tests.compat.wire import ConnectionClosed, ErrorCode, Wire, connected
 
@@ -40,7 +40,7 @@ def test_many_clients_of_one_address_with_the_right_password_all_get_in(tmp_path
 def test_who_finds_no_place_is_not_told_that_the_password_is_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "WAITING_MAX", 1)
+    monkeypatch.setattr(fair_queue, "WAITING_MAX", 1)
     with broker(tmp_path, SETTINGS, listen=None) as server, ExitStack() as stack:
         wires = shaking(stack, server.bootstrap, 30)
         for wire in wires:

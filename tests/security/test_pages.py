@@ -7,32 +7,43 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
-import uvicorn
+from websockets.sync.client import connect as websocket
 
+from headwater.broker.security.admission import Place
 from headwater.errors import HeadwaterError
-from headwater.project import tls
+from headwater.project import http_protocol, http_server, tls, websocket_protocol
 from headwater.project.hello import page_answers
 from headwater.project.http_server import Server
 from headwater.project.tls import Certificates, complaint, settings_of
+from tests.compat.waiting import until
 from tests.security import servers
+from tests.security.tls_clients import connect, first_message, is_closed
 
 
 async def page(scope, receive, send) -> None:  # type: ignore[no-untyped-def]
     if scope["type"] == "http":
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": scope["scheme"].encode()})
+    elif scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.send", "text": (await receive())["text"]})
+    else:
+        for said in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{said}.complete"})
 
 
 @contextmanager
-def served(certificates: Certificates) -> Iterator[str]:
-    """A page of uvicorn's, as both servers start it."""
-    config = uvicorn.Config(page, log_config=None, lifespan="off")
-    server = Server(config, certificates)
+def served(certificates: Certificates | None, per_address: int = 0) -> Iterator[str]:
+    """A page of uvicorn's, as all three servers start it."""
+    config = http_server.config(page, slow_s=30, stop_s=3, sockets=websocket_protocol.PAGES)
+    server = Server(config, certificates, per_address)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
@@ -73,6 +84,84 @@ def test_a_page_shows_the_brokers_certificate_and_a_new_one_without_a_restart(
         assert httpx.get(f"https://{at}/", verify=trusting(theirs)).status_code == 200
         with pytest.raises(httpx.ConnectError):
             httpx.get(f"https://{at}/", verify=trusting(ours))
+
+
+def test_a_websocket_works_behind_tls(certificates: servers.Certificates):
+    given = settings_of(True, certificates.settings())
+    assert given is not None
+    ours = trusting(certificates.authority.certificate)
+    with (
+        served(Certificates(given, "console")) as at,
+        websocket(f"wss://{at}/", ssl=ours, open_timeout=60, close_timeout=60) as connection,
+    ):
+        connection.send("x" * 200_000)
+        assert connection.recv(60) == "x" * 200_000
+
+
+def test_clients_in_the_middle_of_a_handshake_count_and_are_closed_by_a_stop(
+    certificates: servers.Certificates, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(http_protocol, "most_connections", lambda: 5)
+    given = settings_of(True, certificates.settings())
+    assert given is not None
+    ours = trusting(certificates.authority.certificate)
+    with ExitStack() as stack:
+        with served(Certificates(given, "edges")) as at:
+            half = [stack.enter_context(connect(at)) for _ in range(5)]
+            for each in half[:3]:
+                each.sendall(first_message(ours))
+            assert is_closed(stack.enter_context(connect(at))), "there is no place for a sixth"
+            half.pop().close()
+            until(lambda: _answers(at, ours), "the place of one that went")
+        assert all(map(is_closed, half))
+
+
+@pytest.mark.parametrize("is_secure", [False, True])
+def test_one_address_may_have_so_many_connections_and_others_come_in(
+    certificates: servers.Certificates, is_secure: bool
+):
+    given = settings_of(True, certificates.settings())
+    assert given is not None
+    ours = trusting(certificates.authority.certificate)
+    scheme, context = ("s", ours) if is_secure else ("", None)
+    with served(Certificates(given, "edges") if is_secure else None, 3) as at, ExitStack() as stack:
+        talking = f"ws{scheme}://{at}/"
+        told = stack.enter_context(
+            websocket(talking, ssl=context, open_timeout=60, close_timeout=60)
+        )
+        half = [stack.enter_context(connect(at)) for _ in range(2)]
+        until(lambda: is_closed(stack.enter_context(connect(at))), "a fourth to be refused")
+        elsewhere = httpx.HTTPTransport(verify=ours, local_address="127.0.0.2")
+        with httpx.Client(transport=elsewhere) as other:
+            assert other.get(f"http{scheme}://{at}/").status_code == 200
+        told.send("x")
+        assert told.recv(60) == "x"
+        told.close()
+        until(lambda: _answers(at, ours, scheme), "the place of the WebSocket")
+        for each in half:
+            each.close()
+        until(lambda: _answers(at, ours, scheme), "their places")
+
+
+def test_all_of_an_ipv6_network_counts_as_one_address():
+    """A client has 2^64 of them: counted one by one they would be no bound."""
+    config = http_server.config(page, slow_s=30, stop_s=3)
+    admission = Server(config, None, 2).admission
+    first = admission.enter("2001:db8:1::1")
+    assert isinstance(first, Place) and first.host == "2001:db8:1::1"
+    assert isinstance(admission.enter("2001:db8:1::ffff:2"), Place)
+    assert admission.enter("2001:db8:1::3") == "connections_per_address are open"
+    for elsewhere in ("2001:db8:1:1::1", "192.0.2.1", "192.0.2.2"):
+        assert isinstance(admission.enter(elsewhere), Place)
+    first.leave()
+    assert isinstance(admission.enter("2001:db8:1::4"), Place)
+
+
+def _answers(at: str, client: ssl.SSLContext, scheme: str = "s") -> bool:
+    try:
+        return httpx.get(f"http{scheme}://{at}/", verify=client).status_code == 200
+    except httpx.TransportError:
+        return False
 
 
 def test_with_client_auth_only_certificates_of_our_own_get_in(certificates: servers.Certificates):

@@ -147,7 +147,7 @@ def test_the_table_finds_what_matches(made, name):
     for each in made:
         table.add(each)
     wanted = Filter(2, name, Pattern.MATCH, None, None, Operation.ANY, Permission.ANY)
-    assert set(table.about(2, name)) == {each for each in made if wanted.matches(each)}
+    assert set(table.about(2, name, "User:ann")) == {each for each in made if wanted.matches(each)}
     for each in made:
         table.remove(each)
     assert list(table) == []
@@ -158,13 +158,13 @@ def test_a_denial_wins_and_what_is_allowed_somewhere_is_somewhere(made, name):
     table = AclTable()
     for each in made:
         table.add(each)
-    said = decide(table.about(2, name), "User:ann", "h", Operation.READ)
-    matching = set(table.about(2, name))
+    said = decide(table.about(2, name, "User:ann"), "User:ann", "h", Operation.READ)
+    matching = set(table.about(2, name, "User:ann"))
     if any(each.permission == 2 and each.operation in (2, 3) for each in matching):
         assert said is False
     if said and name != "*":
         assert somewhere(table, "User:ann", "h", Operation.READ)
-    assert not decide(table.about(2, name), "User:bob", "h", Operation.READ)
+    assert not decide(table.about(2, name, "User:bob"), "User:bob", "h", Operation.READ)
 
 
 def test_operations_imply_others_where_allowed_and_not_where_denied():

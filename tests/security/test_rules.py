@@ -163,7 +163,7 @@ def test_writing_to_all_topics_is_no_leave_to_steer_the_broker(tmp_path: Path):
             {"name": name, "partition_data": [{"index": 0, "records": batch()}]}
             for name in ("__headwater_excisions", "t")
         ]
-        answer = wire.ask("produce", 9, acks=-1, timeout=1000, topic_data=topics)
+        answer = wire.ask("produce", 9, acks=-1, timeout=30_000, topic_data=topics)
         found = {row.name: int(row.partition_responses[0].error_code) for row in answer.responses}
         assert found == {"__headwater_excisions": 29, "t": 0}
 
@@ -211,7 +211,7 @@ def test_a_request_that_is_refused_a_thousand_times_takes_few_lines_of_the_log(
     caplog.set_level("INFO", "headwater.security")
     names = [f"t{number}" for number in range(1000)]
     with broker(tmp_path, ACL) as server, connected(server.bootstrap) as wire:
-        answer = wire.ask("delete_topics", 5, topic_names=names, timeout=1000)
+        answer = wire.ask("delete_topics", 5, topic_names=names, timeout=30_000)
         assert {int(row.error_code) for row in answer.responses} == {29}
     lines = [line for line in caplog.messages if line.startswith("denied: ")]
     assert len(lines) == REFUSALS_LOGGED_MAX + 1
@@ -254,7 +254,7 @@ def test_rights_to_every_topic_do_not_reach_who_changed_what(tmp_path: Path):
         wire.ask("create_acls", 3, creations=[acl(changes, 3), acl(changes, 6)])
     with broker(tmp_path, ACL) as server, connected(server.bootstrap) as wire:
         assert codes(wire, changes) == [0]
-        asked = wire.ask("delete_topics", 6, topics=[{"name": changes}], timeout=1000)
+        asked = wire.ask("delete_topics", 6, topics=[{"name": changes}], timeout=30_000)
         assert asked.responses[0].error_code == 29, (
             "it takes the right to alter the cluster as well"
         )
@@ -274,7 +274,7 @@ def test_rights_to_every_topic_do_not_reach_the_keys_of_personal_data(tmp_path: 
     with broker(tmp_path, ACL) as server, connected(server.bootstrap) as wire:
         assert codes(wire, "t", "__headwater_keys") == [0, 0]
         write = {"name": "__headwater_keys", "partition_data": [{"index": 0, "records": batch()}]}
-        answer = wire.ask("produce", 9, acks=-1, timeout=1000, topic_data=[write])
+        answer = wire.ask("produce", 9, acks=-1, timeout=30_000, topic_data=[write])
         assert answer.responses[0].partition_responses[0].error_code == 29  # it may only read
 
 
@@ -341,7 +341,7 @@ def test_only_one_batch_of_requests_is_signed_for_a_produce_request(tmp_path: Pa
         wire.ask("metadata", 9, topics=[{"name": name}], allow_auto_topic_creation=True)
         parts = [{"index": 0, "records": batch()}] * 3
         twice = [{"name": name, "partition_data": parts}] * 2
-        answer = wire.ask("produce", 9, acks=-1, timeout=1000, topic_data=twice)
+        answer = wire.ask("produce", 9, acks=-1, timeout=30_000, topic_data=twice)
         rows = [row.error_code for each in answer.responses for row in each.partition_responses]
         assert rows == [0, 87, 87, 87, 87, 87]
         assert end_offset(wire, name) == 1

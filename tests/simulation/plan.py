@@ -76,7 +76,11 @@ def check(
 ) -> None:
     """Run many plans; where one fails, say which, and the fewest steps that fail too."""
     chosen = os.environ.get("HEADWATER_SEED")
-    seeds = [int(chosen)] if chosen else range(first_seed, first_seed + count * (50 if SOAK else 1))
+    seeds = (
+        [int(chosen)]
+        if chosen
+        else range(first_seed, first_seed + (count * 50 if SOAK else count // 3))
+    )
     for seed in seeds:
         failing = partial(failure, partial(World, seed, durability, compact=compact))
         steps = make(seed, weights)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from headwater.broker.broker import Broker
 from headwater.broker.shares import dead_records
-from headwater.broker.shares.keeper import Keeper
+from headwater.broker.shares.partition_owner import PartitionOwner
 from headwater.broker.shares.records import Key
 from headwater.broker.shares.state import Ack, Acknowledgement, Batch, SharePartition
 from headwater.record import batch as batches
@@ -50,29 +50,29 @@ class Said:
         return Said(set(self.sure), set(self.doubtful))
 
 
-async def begun(broker: Broker) -> Keeper:
+async def begun(broker: Broker) -> PartitionOwner:
     """The share-partition, made if it is not there yet."""
     topic = broker.catalogue.topics[TOPIC]
-    keeper = broker.shares.keeper(Key(GROUP, topic.id, 0), TOPIC)
-    if keeper.state is None:
-        await keeper.reset(0)
-    return keeper
+    owner = broker.shares.owner(Key(GROUP, topic.id, 0), TOPIC)
+    if owner.state is None:
+        await owner.reset(0)
+    return owner
 
 
-def state_of(keeper: Keeper) -> SharePartition:
-    assert keeper.state is not None
-    return keeper.state
+def state_of(owner: PartitionOwner) -> SharePartition:
+    assert owner.state is not None
+    return owner.state
 
 
-def take(keeper: Keeper, count: int) -> list[int]:
-    offset = state_of(keeper).next_offset(keeper.limits())
+def take(owner: PartitionOwner, count: int) -> list[int]:
+    offset = state_of(owner).next_offset(owner.limits())
     assert offset is not None
     there = [Batch(n, n) for n in range(offset, COUNT)]
-    got = keeper.acquire("worker", there, offset, count, 1, True)
+    got = owner.acquire("worker", there, offset, count, 1, True)
     return [n for each in got for n in range(each.first, each.last + 1)]
 
 
-async def settle(keeper: Keeper, said: Said, *numbers: int, kind: Ack | None = None) -> None:
+async def settle(owner: PartitionOwner, said: Said, *numbers: int, kind: Ack | None = None) -> None:
     """Accept, or reject what is poison; or what `kind` says."""
     if kind is None:
         said.doubtful |= set(numbers)
@@ -80,7 +80,7 @@ async def settle(keeper: Keeper, said: Said, *numbers: int, kind: Ack | None = N
         Acknowledgement(n, n, [kind or (Ack.REJECT if n in POISON else Ack.ACCEPT)])
         for n in numbers
     ]
-    error, message = await keeper.acknowledge("worker", asked)
+    error, message = await owner.acknowledge("worker", asked)
     assert not error, message
     if kind is None:
         said.doubtful -= set(numbers)
@@ -96,15 +96,15 @@ async def all_moments() -> list[tuple[FaultyDisk, Said]]:
         data = records.build([records.Record(n, 0, None, b"%d" % n) for n in range(COUNT)])
         await partition.durable(partition.append(data, batches.read_header(data), 0) + COUNT)
         disk.before_each_step(lambda: moments.append((disk.copy(), said.copy())))
-        keeper = await begun(broker)
-        assert take(keeper, 10) == list(range(10))
-        await settle(keeper, said, 0, 1)
-        await settle(keeper, said, 2, 3, 4)
-        await settle(keeper, said, 9, kind=Ack.RELEASE)
-        await asyncio.gather(settle(keeper, said, 7, 8), settle(keeper, said, 6))
-        keeper.release("worker")
-        take(keeper, 4)
-        await asyncio.gather(*(settle(keeper, said, n) for n in (5, 9, 10)))
+        owner = await begun(broker)
+        assert take(owner, 10) == list(range(10))
+        await settle(owner, said, 0, 1)
+        await settle(owner, said, 2, 3, 4)
+        await settle(owner, said, 9, kind=Ack.RELEASE)
+        await asyncio.gather(settle(owner, said, 7, 8), settle(owner, said, 6))
+        owner.release("worker")
+        take(owner, 4)
+        await asyncio.gather(*(settle(owner, said, n) for n in (5, 9, 10)))
         disk.before_each_step(None)
     return moments
 
@@ -121,18 +121,18 @@ def letters(broker: Broker) -> Counter[int]:
 
 async def check(disk: FaultyDisk, said: Said) -> None:
     async with broker_on(disk) as broker:
-        keeper = await begun(broker)
-        settled = {n for n in range(COUNT) if state_of(keeper).is_settled(n)}
+        owner = await begun(broker)
+        settled = {n for n in range(COUNT) if state_of(owner).is_settled(n)}
         assert said.sure <= settled, f"lost: {said.sure - settled}"
         assert settled <= said.sure | said.doubtful, f"not asked for: {settled - said.sure}"
         there = letters(broker)
         assert there.keys() == settled & POISON, f"letters {there}, settled {settled & POISON}"
-        while state_of(keeper).start < COUNT:
-            await settle(keeper, said, *take(keeper, 3))
+        while state_of(owner).start < COUNT:
+            await settle(owner, said, *take(owner, 3))
         assert letters(broker) == Counter(dict.fromkeys(POISON, 1))
     async with broker_on(disk) as broker:
-        keeper = await begun(broker)
-        assert state_of(keeper).start == COUNT
+        owner = await begun(broker)
+        assert state_of(owner).start == COUNT
         assert letters(broker) == Counter(dict.fromkeys(POISON, 1))
 
 

@@ -24,11 +24,11 @@ from headwater.broker.broker import Broker
 from headwater.broker.disk import Finished, Job
 from headwater.broker.partition import Partition
 from headwater.broker.supervisor import Supervisor
-from headwater.broker.transactions import coordinator, markers, moves, records
+from headwater.broker.transactions import coordinator, markers, records, transitions
 from headwater.broker.transactions.coordinator import TransactionCoordinator
-from headwater.broker.transactions.moves import Producer
 from headwater.broker.transactions.state_manager import StateManager
 from headwater.broker.transactions.transaction import State, Transaction
+from headwater.broker.transactions.transitions import Producer
 from headwater.record import batch as batches
 from headwater.testing.clock import ManualClock
 from headwater.testing.faulty_disk import FaultyDisk
@@ -37,7 +37,7 @@ from tests.compat.batches import TRANSACTIONAL, batch
 from .plan import SOAK
 from .test_transactions import ROOT, SETTINGS, TOPIC, visible
 
-SEEDS = 2000 if SOAK else 60
+SEEDS = 2000 if SOAK else 20
 NAMES = ("one", "two", "three")
 ROUNDS = 4
 TIMEOUT_MS = 1000
@@ -190,7 +190,10 @@ async def run(seed: int, monkeypatch: pytest.MonkeyPatch, refuses: float = 0.0) 
 
 def judge(race: Race) -> None:
     last: dict[bytes, State | None] = {}
-    for key, value in race.broker.transactions._store.replay():
+    stored = race.broker.transactions._store.replay()
+    for _, _, key, value, *_ in (record for _, each in stored for record in each.records):
+        if key is None:
+            continue
         state = None if value is None else records.read_value("", value).state
         before = last.get(key)
         if state not in STEPS[before]:
@@ -237,9 +240,9 @@ def test_a_time_out_that_writes_what_it_decided_earlier_is_found_out(
     def abort_overdue(self: TransactionCoordinator, names: object = None) -> None:
         now_ms = self._clock.now_ms()
         for known in list(self.transactions.values()):
-            if moves.is_overdue(known, now_ms):
-                value = moves.fence(known, now_ms)
-                tasks.add(asyncio.ensure_future(write(self._state, value)))
+            if transitions.is_overdue(known, now_ms):
+                value = transitions.fence(known, now_ms)
+                tasks.add(asyncio.ensure_future(write(self.state, value)))
 
     async def write(state: StateManager, value: Transaction) -> None:
         state.change(value.id, state.values.get(value.id), value)

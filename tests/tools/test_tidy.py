@@ -68,6 +68,7 @@ def test_everything_is_counted_and_says_where(tree: Path) -> None:
         "participle": {path: 1},
         "one-importer": {path: 1},
         "private-import": {"docs/page.md": 1},
+        "spark-test": {},
     }
 
 
@@ -81,9 +82,40 @@ def test_three_files_with_one_prefix_should_be_a_folder(tree: Path) -> None:
     assert measured(tree)["shared-prefix"] == {"src/headwater/broker": 3}
 
 
+def test_tests_that_start_streams_are_counted_by_folder_but_for_those_of_soak(tree: Path) -> None:
+    folder = tree / "tests" / "views"
+    folder.mkdir(parents=True)
+    (folder / "test_a.py").write_text(
+        "def test_one(headwater_test):\n    pass\n"
+        "@pytest.mark.soak\ndef test_long(headwater_test):\n    pass\n"
+        "def test_plain():\n    pass\ndef helper(desk):\n    pass\n"
+    )
+    (folder / "test_b.py").write_text("def test_two(desk, tmp_path):\n    pass\n")
+    (folder / "test_c.py").write_text(
+        "pytestmark = [pytest.mark.soak]\ndef test_three(desk):\n    pass\n"
+    )
+    assert measured(tree)["spark-test"] == {"tests/views": 2}
+
+
 def test_a_second_importer_or_one_elsewhere_is_none_of_it(tree: Path) -> None:
     (tree / "src" / "headwater" / "cli.py").write_text("import headwater.views.view_telling\n")
     assert measured(tree)["one-importer"] == {}
+
+
+def test_a_folder_is_no_module_that_its_neighbour_could_take_in(tree: Path) -> None:
+    folder = tree / "src" / "headwater" / "views"
+    (folder / "targets").mkdir()
+    (folder / "targets" / "__init__.py").write_text("")
+    (folder / "target.py").write_text("from headwater.views import targets\n")
+    assert measured(tree)["one-importer"] == {}
+
+
+def test_a_page_may_import_a_package_of_its_reader(tree: Path) -> None:
+    page = tree / "docs" / "page.md"
+    page.write_text("```python\nimport headwater_jsonfile\nfrom headwater import view\n```\n")
+    assert measured(tree)["private-import"] == {}
+    page.write_text("```python\nimport headwater.log.files\nfrom headwater.log import x\n```\n")
+    assert measured(tree)["private-import"] == {"docs/page.md": 2}
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,20 @@ import pytest
 
 import headwater.testing
 from headwater.testing.plugin import spark_for_tests
+from tests.values.places import KEYS, PLACES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every key and every place, but not each with each: that is for `make soak`."""
+    for item in items:
+        values = getattr(getattr(item, "callspec", None), "params", {})
+        if "tests/values" in str(item.path) and {"place", "name"} <= values.keys():
+            if (KEYS.index(values["name"]) + [*PLACES].index(values["place"])) % 3:
+                item.add_marker(pytest.mark.soak)
 
 
 @pytest.fixture(scope="package")

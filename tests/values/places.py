@@ -79,3 +79,17 @@ OTHER_NAMES = {
     "elasticsearch+https": "opensearch+http",
 }
 """Schemes of the same target, and by which of the above they are tried."""
+
+KEYS = (
+    "truth",
+    "large",
+    "single",
+    "double",
+    "decimal_38_18",
+    "day",
+    "moment",
+    "local",
+    "text",
+    "blob",
+)
+"""Columns whose values are tried as keys."""

@@ -117,6 +117,7 @@ def test_joins_carry_every_value_and_find_every_key(headwater_test: Rehearsal) -
     compare(headwater_test, "paired", twice, [*NAMES, "other"])
 
 
+@pytest.mark.soak  # in one batch: processing/windows/test_sliding_values
 def test_sliding_windows_give_what_they_give_in_batch(headwater_test: Rehearsal) -> None:
     def seen_so_far(frame: DataFrame) -> DataFrame:
         return p.sliding(
@@ -136,6 +137,7 @@ def test_sliding_windows_give_what_they_give_in_batch(headwater_test: Rehearsal)
     )  # fmt: skip
 
 
+@pytest.mark.soak  # processing/patterns/test_like_spark asks each of Spark
 def test_patterns_measure_every_value(headwater_test: Rehearsal) -> None:
     measured = [each.name for each in OPERATED if each.ddl != "BINARY" and "<" not in each.ddl]
 
@@ -156,6 +158,7 @@ def test_patterns_measure_every_value(headwater_test: Rehearsal) -> None:
     compare(headwater_test, "matched", expected, names)
 
 
+@pytest.mark.soak  # in one batch: processing/percolator/test_values
 def test_search_finds_words_beside_every_value(headwater_test: Rehearsal) -> None:
     @hw.view("found")
     def found() -> DataFrame:
@@ -171,6 +174,7 @@ def test_search_finds_words_beside_every_value(headwater_test: Rehearsal) -> Non
     compare(headwater_test, "found", frame.where("text LIKE '%word%'"), ["id", "k"])
 
 
+@pytest.mark.soak  # joined: processing/request_reply; through a stream: test_records
 def test_answers_have_every_value_of_their_question(headwater_test: Rehearsal) -> None:
     @hw.view("answers", to=request_reply.REPLIES)
     def answers() -> DataFrame:

@@ -12,18 +12,19 @@ from headwater.pipelines import stores
 from headwater.pipelines.context import Context
 from headwater.pipelines.declarations import View
 from headwater.pipelines.errors import PipelineError
+from headwater.pipelines.rows import Result
 from headwater.pipelines.tables import row_type
 from headwater.testing import values
 from headwater.views.tables import change_stream
 from headwater.views.tables.bad_values import BadValue
-from headwater.views.tables.decoding import Decoder, Table
+from headwater.views.tables.decoder import Decoder, Table
 from tests.values import known
 from tests.values.records import Log, as_topic, frame_of, wrong
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(900)
 READABLE = [each for each in values.COLUMNS if each.name != "by_number"]
 """A map whose keys are numbers cannot be read from JSON: `test_names` has its refusal."""
 QUICK = [each for each in READABLE if not pa.types.is_binary(each.kind) and "map" not in str(each.kind)
@@ -115,6 +116,7 @@ def test_the_sink_of_a_view_gets_the_views_own_options(log: Log) -> None:
     context = Context(log.spark, "here:1")
     view = View("v", lambda: None, to="topic:t", place="here",
                 options={"kafka.compression.type": "zstd", "transactions": "marks"})  # fmt: skip
-    assert stores.sink_options(view, context, "t") == {
+    result = Result(log.spark.range(1), view, "t", context, updates=False)
+    assert stores.sink_options(result) == {
         "kafka.bootstrap.servers": "here:1", "kafka.compression.type": "zstd", "topic": "t",
     }  # fmt: skip

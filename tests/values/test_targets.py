@@ -12,10 +12,10 @@ from headwater.testing import values
 from headwater.testing.values import Column, exact
 from headwater.views.targets.contract import Kind, Shape
 from tests.values import known
-from tests.values.places import PLACES
+from tests.values.places import KEYS, PLACES
 from tests.values.stores import Make, Outcome, Stores
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(900)
 OURS_IN_SOME = (
     "ctid", "xmin", "tableoid", "x" * 63 + "y", "x" * 63 + "z", "current", "valid_from", "valid_to",
     "_headwater", "a`b",
@@ -89,20 +89,6 @@ def test_columns_are_called_anything_or_the_name_is_refused(place: tuple[str, Ma
         for names in [*odd, list(values.SAME_BUT_CASE)]:
             outcome = stores.through(named(names))
             assert outcome.wrong == {}, (scheme, kind, names, outcome.wrong)
-
-
-KEYS = (
-    "truth",
-    "large",
-    "single",
-    "double",
-    "decimal_38_18",
-    "day",
-    "moment",
-    "local",
-    "text",
-    "blob",
-)
 
 
 @pytest.mark.parametrize("name", KEYS)

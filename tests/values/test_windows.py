@@ -100,6 +100,7 @@ def test_windows_give_what_spark_gives_in_batch(headwater_test: Rehearsal) -> No
         compare(headwater_test, view, flat(oracle))
 
 
+@pytest.mark.soak  # processing/windows/test_revised_values asks as much
 def test_windows_that_can_be_revised_give_what_spark_gives_in_batch(
     headwater_test: Rehearsal,
 ) -> None:

@@ -12,6 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tools.tidy import streams
+
 FILE_LINES, FUNCTION_LINES = 260, 40
 PRIVATE_WORDS = frozenset(
     [
@@ -48,6 +50,7 @@ NOUNS = frozenset(
         "setting",
         "spring",
         "string",
+        "monitoring",
         "testing",
         "thing",
         "processing",
@@ -70,15 +73,14 @@ MEASURES = {
     "participle": "a module that ends in -ing or -ed",
     "one-importer": "a module that only one other imports, from the same folder",
     "private-import": "a document or example that imports what is not public",
+    "spark-test": "a test of `make test` that starts streams of Spark's",
 }
 Numbers = dict[str, dict[str, int]]
 """Measure → path → number; what is 0 is left out."""
 
 _IGNORE = re.compile(rb"#\s*type:\s*ignore")
 _FENCE = re.compile(r"^```python[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_IMPORT = re.compile(
-    r"^\s*(?:from\s+(headwater[\w.]*)\s+import|import\s+(headwater[\w.]*))", re.MULTILINE
-)
+_IMPORT = re.compile(r"^\s*(?:from|import)\s+(headwater(?:\.[\w.]+)?)(?!\w)", re.MULTILINE)
 _WORD = re.compile(r"[A-Z]?[a-z]+")
 
 
@@ -97,9 +99,11 @@ def measured(root: Path) -> Numbers:
     finally:
         if was_enabled:
             gc.enable()
-    found["one-importer"] = dict.fromkeys(sorted(_lonely(importers)), 1)
+    lonely = (each for each in _lonely(importers) if (root / each).exists())  # a folder is no file
+    found["one-importer"] = dict.fromkeys(sorted(lonely), 1)
     found["shared-prefix"] = dict(_prefixes(root))
     found["private-import"] = dict(_documents(root))
+    found["spark-test"] = dict(streams.counted(root))
     return found
 
 
@@ -231,7 +235,6 @@ def _documents(root: Path) -> Iterator[tuple[str, int]]:
     for path in sorted([*pages, *examples]):
         text = path.read_text(encoding="utf-8")
         code = text if path.suffix == ".py" else "\n".join(_FENCE.findall(text))
-        modules = [one or other for one, other in _IMPORT.findall(code)]
-        number = sum(module not in PUBLIC for module in modules)
+        number = sum(module not in PUBLIC for module in _IMPORT.findall(code))
         if number:
             yield path.relative_to(root).as_posix(), number

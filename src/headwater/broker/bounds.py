@@ -8,8 +8,17 @@ group whose record cannot be written would be refused again and again, with all 
     topic's name                 249 letters    topics          INVALID_TOPIC_EXCEPTION
     config's value, also grown   32,767 bytes   settings.alter  INVALID_CONFIG
     ids in groups, client's id   8,000 letters  groups          INVALID_GROUP_ID, INVALID_REQUEST
+    names of users, clients,     8,000 letters  k30, k49, k51   INVALID_REQUEST, UNACCEPTABLE_CREDENTIAL
+      hosts and resources                         settings
+    all of those, in number      the budget     state_budget    KAFKA_STORAGE_ERROR
     member's metadata            480 KiB        k11_join_group  INVALID_REQUEST
     member's subscription        512 KiB        here            INVALID_REQUEST
+    streams group's topology     512 KiB        groups.streams  STREAMS_INVALID_TOPOLOGY
+    its subtopologies            400            groups.streams  STREAMS_INVALID_TOPOLOGY
+    their ids                    249 bytes      groups.streams  STREAMS_INVALID_TOPOLOGY
+    topics and copartition       10,000         groups.streams  STREAMS_INVALID_TOPOLOGY
+      groups in it
+    streams group's tasks        4,000          groups.streams  a status for its members
     record of a group            the topic's    offsets_topic   UNKNOWN_SERVER_ERROR
       max.message.bytes
     offsets in one write         eight times    offsets_topic   INVALID_COMMIT_OFFSET_SIZE
@@ -30,6 +39,14 @@ METADATA_BYTES_MAX = 480 * 1024
 """Of one member of a classic group, which holds it for as long as the member is in it. Twice as much, for
 a group that is being migrated, fits a record."""
 SUBSCRIPTION_BYTES_MAX = 512 * 1024
+TOPOLOGY_BYTES_MAX = 512 * 1024
+"""Of a streams group, which holds it for as long as it is there: one record."""
+SUBTOPOLOGIES_MAX = 400
+TOPOLOGY_PARTS_MAX = 10_000
+"""Topics and copartition groups, each as often as it is named: all are looked at in one turn of the event
+loop."""
+SUBTOPOLOGY_ID_BYTES_MAX = 249
+"""As of a topic: a member's assignment names it once for each role, and is one record."""
 WRITES_OF_OFFSETS = 8
 """So many times `max.message.bytes` may be written to `__consumer_offsets` at once: a commit of ten
 thousand partitions."""

@@ -9,16 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from types import TracebackType
 
 from kio.schema.errors import ErrorCode
 
 from headwater import __version__
-from headwater.broker import catalogue
+from headwater.broker import catalogue_log
 from headwater.broker.audit.changes import audited
 from headwater.broker.audit.trail import Trail
 from headwater.broker.catalogue import LOG_NAME, Catalogue, Topic
@@ -34,21 +33,29 @@ from headwater.broker.fetch_sessions import FetchSessions
 from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.health import Health
 from headwater.broker.health_topic import HealthTopic
-from headwater.broker.housekeeping import Housekeeping
+from headwater.broker.housekeeping import (
+    CHECKPOINT_SECONDS,
+    RELEASE_SECONDS,
+    Duty,
+    Housekeeping,
+)
+from headwater.broker.internal_topic import InternalTopic
+from headwater.broker.internal_topics import TRANSACTION_STATE
 from headwater.broker.lookups import Lookups
+from headwater.broker.maintenance import Maintenance
 from headwater.broker.memory import MemoryBudget
 from headwater.broker.offsets_topic import OffsetsTopic
 from headwater.broker.partition import Partition
 from headwater.broker.quotas.enforcement import Quotas
 from headwater.broker.registry import load_apis
-from headwater.broker.security import listeners
+from headwater.broker.schema_check import SubjectIds
+from headwater.broker.security.admission import Admission
 from headwater.broker.security.authorizer import Authorizer
 from headwater.broker.security.credentials import Credentials
-from headwater.broker.security.doors import Doors
-from headwater.broker.security.listeners import Listener
-from headwater.broker.settings import Settings
-from headwater.broker.settings.values import BROKER
+from headwater.broker.security.socket_server import SocketServer
+from headwater.broker.settings import Settings, arguments
 from headwater.broker.shares.coordinator import ShareCoordinator
+from headwater.broker.shares.node import Node
 from headwater.broker.slices import Turns, sliced
 from headwater.broker.state_budget import StateBudget
 from headwater.broker.supervisor import Supervisor
@@ -56,7 +63,6 @@ from headwater.broker.telemetry.collector import Telemetry
 from headwater.broker.topics import Topics
 from headwater.broker.transactions.coordinator import TransactionCoordinator
 from headwater.broker.transactions.markers import Markers
-from headwater.broker.transactions.state_topic import StateTopic
 from headwater.broker.validation import Validation
 from headwater.broker.watchdog import Watchdog
 from headwater.log.descriptors import share_of_log
@@ -91,7 +97,10 @@ class Broker:
         files: FileSystem | None = None,
     ) -> None:
         self.settings = Settings(
-            {**(settings or {}), **_as_settings(settings or {}, listen, durability, advertise)}
+            {
+                **(settings or {}),
+                **arguments.as_settings(settings or {}, listen, durability, advertise),
+            }
         )
         self.data = Path(data).absolute()
         self.clock: Clock = clock or SystemClock()
@@ -100,17 +109,16 @@ class Broker:
         self.request_bytes_max: int = self.settings.get("socket.request.max.bytes")
         self.connections: set[Connection] = set()
         self.memory = MemoryBudget(self.settings.get("queued.max.request.bytes"))
-        self.state = StateBudget(self)
         self.stopping = False
         self.stopped_cleanly = False
         """After a stop: everything is on disk, and the next start need not look."""
-        self._per_host: Counter[str] = Counter()
         self._files = files or Files(share_of_log())
         self.health = Health(self.clock.now_ms, __version__, self.clock.now_ms())
         self.supervisor = Supervisor(self.health, self.clock)
+        self.state = StateBudget(self.settings, self.supervisor)
         self.turns = Turns(self.supervisor)
-        listening = _listeners(listen, advertise, self.settings)
-        self.doors = Doors(listening, self.settings, self.supervisor)
+        listening = arguments.listeners_of(listen, advertise, self.settings)
+        self.socket_server = SocketServer(listening, self.settings, self.supervisor)
 
     # ---- life ----------------------------------------------------------------------------------
 
@@ -118,12 +126,7 @@ class Broker:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     async def start(self) -> None:
@@ -134,59 +137,16 @@ class Broker:
         self.lookups = Lookups(self.memory, self.supervisor)
         self.disk = DiskThreads(COMMIT_THREADS, self.supervisor)
         self.validation = Validation(self.memory)
+        self.schema_ids = SubjectIds()
         self.store = LogStore(self._files, self.data, self.clock.now_ms)
         self.store.on_damage, self.store.on_set_aside = self.health.damaged, self.health.set_aside
         try:
-            self.store.open(self.node_id)
-            self.disk_space = DiskSpace(
-                self._files, self.data, self.settings, self.supervisor, self.clock.now_ms
-            )
-            self.disk_space.look()
-            self.disk.write_failed = self._write_failed
-            log = catalogue.open_log(self.store)
-            self._catalogue_partition = Partition(
-                LOG_NAME, 0, log, self.disk, self.store.reopen_log
-            )
-            self.catalogue = Catalogue(self._catalogue_partition, self.clock.now_ms)
-            self.store.census.given = lambda: self.catalogue.producer_ids_end
-            self.store.census.most = self.state.producers_max
-            self.store.begin()
-            self.features = Features(self.node_id, self.apis, self.catalogue.feature_levels)
-            self.apis = gated(self.apis, self.features)
-            with contextlib.suppress(OSError):  # users' keys are in it, and nobody else's business
-                self.store.directory(LOG_NAME, 0).chmod(0o700)
-            self.credentials = Credentials(self.catalogue)
-            self.authorizer = self._make_authorizer()
-            self.trail = Trail(self, audited)
-            self.quotas = Quotas(self.settings, self.catalogue, self.clock.monotonic)
-            self._follow_configs()
-            self.topics = Topics(self.catalogue, self.store, self.settings, self.duties, self.disk)
+            self._open_catalogue()
+            self._guard()
             await self.topics.open_all()
-            self.telemetry = Telemetry(self)
-            self.sessions = FetchSessions(
-                self.settings.get("max.incremental.fetch.session.cache.slots"), self.clock
-            )
-            self.offsets_topic = OffsetsTopic(self.topics, self.clock.now_ms)
-            self.groups = GroupCoordinator(
-                self.settings, self.clock, self.offsets_topic, self.catalogue, self.supervisor
-            )
-            self.catalogue.on_topic_gone = lambda topic: self.groups.topic_gone(topic.name)
-            self.groups.load(self.offsets_topic.replay())
-            self.groups.pending.restore(self.offsets_topic.pending)
-            self.transactions = TransactionCoordinator(
-                self.settings,
-                self.clock,
-                self.catalogue,
-                StateTopic(self.topics, self.clock.now_ms),
-                Markers(self.partition, self.absence, self.groups.pending, self.clock.now_ms),
-                self.topics.partitions.values,
-                self.supervisor,
-            )
-            self.transactions.load()
-            self.shares = ShareCoordinator(self)
-            await self.shares.load()
-            self.apis = sliced(self.apis)
-            await self._open_doors()
+            await self._load_state()
+            self.apis = audited(sliced(self.apis), self.trail.tell)
+            await self._open_listeners()
         except BaseException:
             self.store.unlock()
             self.executor.shutdown(wait=False)
@@ -199,18 +159,117 @@ class Broker:
         self.groups.start()
         self.transactions.start()
         self.shares.start()
-        self.housekeeping = Housekeeping(self)
-        self.housekeeping.start()
-        self.cleaner = Cleaner(self)
-        self.cleaner.start()
-        self.excisions = Excisions(self)
-        self.excisions.start()
-        self.watchdog = Watchdog(
-            self.health, lambda: int(self.settings.get("event.loop.turn.warn.ms"))
-        )
+        self._start_maintenance()
+        self.watchdog = Watchdog(self.health, partial(self.settings.get, "event.loop.turn.warn.ms"))
         self.watchdog.start()
-        self.health_topic = HealthTopic(self)
+        self.health_topic = HealthTopic(self.topics, self.clock, self.supervisor)
         self.health_topic.start()
+
+    def _node(self) -> Node:
+        return Node(
+            self.settings,
+            self.clock,
+            self.supervisor,
+            self.catalogue,
+            self.topics,
+            self.store,
+            self.memory,
+            self.state,
+            self.executor,
+            self.duties,
+            is_other_group=lambda group_id: group_id in self.groups.groups,
+            is_stopping=lambda: self.stopping,
+        )
+
+    def _start_maintenance(self) -> None:
+        self.maintenance = Maintenance(
+            self.settings,
+            self.clock,
+            self.supervisor,
+            self.store,
+            self.topics,
+            self.duties,
+            self._catalogue_partition,
+        )
+        more: list[Duty] = [
+            ("state of groups", lambda: CHECKPOINT_SECONDS, self.state.recount),
+            ("share state", lambda: RELEASE_SECONDS, self.shares.tidy),
+        ]
+        self.housekeeping = Housekeeping(
+            self.maintenance, self.connections, self.memory, self.disk_space, more
+        )
+        self.housekeeping.start()
+        self.cleaner = Cleaner(self.maintenance)
+        self.cleaner.start()
+        self.excisions = Excisions(self.maintenance, self.catalogue, self.authorizer)
+        self.excisions.start()
+
+    def _open_catalogue(self) -> None:
+        """The log that says which others there are."""
+        self.store.open(self.node_id)
+        self.disk_space = DiskSpace(
+            self._files, self.data, self.settings, self.supervisor, self.clock.now_ms
+        )
+        self.disk_space.look()
+        self.disk.write_failed = self._write_failed
+        log = catalogue_log.open_log(self.store)
+        self._catalogue_partition = Partition(LOG_NAME, 0, log, self.disk, self.store.reopen_log)
+        self.catalogue = Catalogue(self._catalogue_partition, self.clock.now_ms, self.state)
+        self.store.census.given = lambda: self.catalogue.producer_ids.end
+        self.store.census.most = self.state.producers_max
+        self.store.begin()
+        self.features = Features(self.node_id, self.apis, self.catalogue.feature_levels)
+        self.apis = gated(self.apis, self.features)
+        with contextlib.suppress(OSError):  # users' keys are in it, and nobody else's business
+            self.store.directory(LOG_NAME, 0).chmod(0o700)
+
+    def _guard(self) -> None:
+        """What stands in front of the handlers, and the topics that they work on."""
+        self.credentials = Credentials(self.catalogue)
+        self.authorizer = self._make_authorizer()
+        files, threads = (self.catalogue, self.store), (self.duties, self.disk)
+        self.topics = Topics(*files, self.settings, *threads, self.supervisor)
+        self.trail = Trail(self.topics, self.settings, self.clock, self.supervisor)
+        self.quotas = Quotas(self.settings, self.catalogue, self.clock.monotonic)
+        self._follow_configs()
+
+    async def _load_state(self) -> None:
+        """What the internal topics tell."""
+        self.telemetry = Telemetry(
+            self.catalogue,
+            self.topics,
+            self.settings,
+            self.clock,
+            self.validation,
+            self.disk_space,
+        )
+        self.sessions = FetchSessions(
+            self.settings.get("max.incremental.fetch.session.cache.slots"), self.clock
+        )
+        self.offsets_topic = OffsetsTopic(self.topics, self.clock.now_ms)
+        self.groups = GroupCoordinator(
+            self.settings, self.clock, self.offsets_topic, self.catalogue, self.supervisor
+        )
+        self.catalogue.on_topic_gone = self.groups.topic_gone
+        self.groups.load(self.offsets_topic.settled())
+        self.groups.pending.restore(self.offsets_topic.pending)
+        self.transactions = TransactionCoordinator(
+            self.settings,
+            self.clock,
+            self.catalogue,
+            InternalTopic(TRANSACTION_STATE, self.topics, self.clock.now_ms),
+            Markers(self.partition, self.topics.absence, self.groups.pending, self.clock.now_ms),
+            self.topics.partitions.values,
+            self.supervisor,
+            self.state.for_partitions,
+        )
+        self.transactions.load()
+        self.shares = ShareCoordinator(self._node())
+        self.groups.share_names(self.shares.has)
+        self.state.follow(
+            self.groups, self.transactions, self.shares, self.store.census, self.catalogue
+        )
+        await self.shares.load()
 
     def _write_failed(self, error: BaseException | None) -> None:
         if error is not None:
@@ -243,21 +302,22 @@ class Broker:
         self.apis = guarded(self.apis, authorizer)
         return authorizer
 
-    async def _open_doors(self) -> None:
-        if any(listener.logs_in for listener in self.doors.listeners):
+    async def _open_listeners(self) -> None:
+        if any(listener.logs_in for listener in self.socket_server.listeners):
             await self.credentials.prepare()
         await self.state.recount()
-        await self.doors.open(lambda listener: Connection(self, listener))
-        if not self.doors.listeners:  # nobody is to come in: `security.offline`
+        admission = Admission.by_settings(self.settings, self.quotas)
+        self.socket_server.open(partial(Connection, self), admission)
+        if not self.socket_server.listeners:  # nobody is to come in: `security.offline`
             return
-        first = self.doors.listeners[0]
+        first = self.socket_server.listeners[0]
         self.host, self.port = first.address
         self.bootstrap = first.bootstrap
 
     async def stop(self) -> None:
         """Answer what is in flight, flush everything, and leave no recovery to the next start."""
         self.stopping = True
-        await self.doors.shut()
+        await self.socket_server.shut()
         await self.health_topic.stop()
         self.watchdog.stop()
         await self.excisions.stop()
@@ -282,7 +342,7 @@ class Broker:
         await self.groups.stop()
         await self.shares.stop()
         await self.supervisor.stop()
-        for partition in self.all_partitions():
+        for partition in self.maintenance.partitions():
             await partition.close()
         self.lookups.close()
         self.expressions.close()
@@ -304,62 +364,15 @@ class Broker:
         return self.topics.partitions.get((topic, number))
 
     def absence(self, topic: str, number: int) -> ErrorCode:
-        """Why `partition` gives none: its files could not be read at start, or there is none."""
-        if (topic, number) in self.topics.offline:
-            return ErrorCode.kafka_storage_error
-        return ErrorCode.unknown_topic_or_partition
-
-    def all_partitions(self) -> list[Partition]:
-        """Those of the topics, and the catalogue's own."""
-        return [*self.topics.partitions.values(), self._catalogue_partition]
+        """Why `partition` gives none."""
+        return self.topics.absence(topic, number)
 
     # ---- connections ------------------------------------------------------------
 
     def connected(self, connection: Connection) -> None:
         self.connections.add(connection)
-        host = connection.client_host
-        self._per_host[host] += 1
-        if len(self.connections) > self.settings.get("max.connections"):
-            connection.fail("max.connections are open")
-        elif self._per_host[host] > self.settings.get("max.connections.per.ip"):
-            connection.fail("max.connections.per.ip are open")
-        elif self.quotas.active:
-            wait = self.quotas.connection_wait(host)
-            if wait:
-                connection.refuse_later(wait, "its connection_creation_rate is exceeded")
 
     def disconnected(self, connection: Connection) -> None:
         self.connections.discard(connection)
+        connection.place.leave()
         self.supervisor.call("share groups", self.shares.disconnected, connection)
-        self._per_host[connection.client_host] -= 1
-        if not self._per_host[connection.client_host]:
-            del self._per_host[connection.client_host]
-
-
-def _as_settings(
-    settings: Mapping[str, object],
-    listen: str | None,
-    durability: str | None,
-    advertise: str | None,
-) -> dict[str, object]:
-    """What was given beside the settings, as settings: DescribeConfigs tells where values are from."""
-    found: dict[str, object] = {}
-    usual = {name: BROKER[name].default for name in ("durability", "listeners")} | dict(settings)
-    if durability is not None and durability != usual["durability"]:
-        found["durability"] = durability
-    if listen is not None and [f"PLAINTEXT://{listen}"] != usual["listeners"]:
-        found["listeners"] = f"PLAINTEXT://{listen}"
-    if advertise is not None:
-        first = found.get("listeners") or usual["listeners"]
-        name = str(first[0] if isinstance(first, list) else first).partition("://")[0]
-        found["advertised.listeners"] = f"{name.strip()}://{advertise}"
-    return found
-
-
-def _listeners(listen: str | None, advertise: str | None, settings: Settings) -> list[Listener]:
-    if listen is not None:
-        return listeners.single(listen, advertise)
-    found = listeners.from_settings(settings)
-    if advertise is not None:
-        found[0].advertised = listeners.address(advertise)
-    return found

@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
 
 from headwater.broker.child import run_child
+from headwater.broker.maintenance import Maintenance
 from headwater.broker.partition import Partition
-from headwater.broker.swap import put_in_place
 from headwater.log import compaction
 from headwater.log.compaction import Plan, Result
 from headwater.record.errors import CorruptBatch
-
-if TYPE_CHECKING:
-    from headwater.broker.broker import Broker
 
 logger = logging.getLogger("headwater.broker")
 
@@ -30,52 +27,56 @@ RETRY_MS = 60_000
 class Cleaner:
     """The broker's compaction."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, maintenance: Maintenance) -> None:
+        self._maintenance = maintenance
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = self._broker.supervisor.run("cleaner", self._run)
+        settings = self._maintenance.settings
+        self._task = self._maintenance.supervisor.every(
+            "cleaner", lambda: settings.get("log.cleaner.backoff.ms") / 1000, self.clean_all
+        )
 
     async def stop(self) -> None:
-        await self._broker.supervisor.end(self._task)
+        await self._maintenance.supervisor.end(self._task)
 
-    async def _run(self) -> None:
-        settings = self._broker.settings
-        while True:
-            await asyncio.sleep(settings.get("log.cleaner.backoff.ms") / 1000)
-            with self._broker.supervisor.duty("cleaner"):
-                while settings.get("log.cleaner.enable") and await self.clean_dirtiest():
-                    pass
+    async def clean_all(self) -> None:
+        settings = self._maintenance.settings
+        while settings.get("log.cleaner.enable") and await self.clean_dirtiest():
+            pass
 
     async def clean_dirtiest(self) -> bool:
         """Compact one partition; False if none needs it."""
         dirty = []
-        for partition in self._broker.all_partitions():
+        for partition in self._maintenance.partitions():
             found = await self._plan(partition)
             if found is not None:
                 dirty.append(found)
         if not dirty:
             return False
         _, partition, plan = max(dirty, key=lambda item: item[0])
-        with self._broker.supervisor.duty("cleaner", f"{partition.topic}-{partition.number}"):
+        with self._duty(partition):
             await self.clean(partition, plan)
         return True
 
+    def _duty(self, partition: Partition) -> AbstractContextManager[None]:
+        name = f"{partition.topic}-{partition.number}"
+        return self._maintenance.supervisor.duty("cleaner", name, lambda: partition.is_closed)
+
     async def _plan(self, partition: Partition) -> tuple[int, Partition, Plan] | None:
         """How dirty it is, and what to do; None if there is nothing to do, or not now."""
-        settings, now_ms = self._broker.settings, self._broker.clock.now_ms()
+        settings, now_ms = self._maintenance.settings, self._maintenance.clock.now_ms()
         if not partition.log.config.compact or partition.failed is not None:
             return None
-        if partition.compaction_failed >= now_ms:
+        if partition.compaction_failed >= self._monotonic_ms():
             return None
         if partition.rewriting.locked():  # an excision is at work; the others need not wait for it
             return None
         rate = settings.get("log.cleaner.io.max.bytes.per.second")
-        with self._broker.supervisor.duty("cleaner", f"{partition.topic}-{partition.number}"):
-            partition.compaction_failed, before = now_ms + RETRY_MS, partition.compaction_failed
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._broker.duties, compaction.prepare, partition.log)
+        with self._duty(partition):
+            before = partition.compaction_failed
+            partition.compaction_failed = self._monotonic_ms() + RETRY_MS
+            await self._maintenance.in_thread(compaction.prepare, partition.log)
             plan = compaction.plan(
                 partition.log,
                 now_ms,
@@ -89,12 +90,12 @@ class Cleaner:
 
     async def clean(self, partition: Partition, plan: Plan) -> None:
         """Carry out one plan. If it fails, the partition is left alone for a while."""
-        partition.compaction_failed = self._broker.clock.now_ms() + RETRY_MS
+        partition.compaction_failed = self._monotonic_ms() + RETRY_MS
         async with partition.rewriting:
             result = await self._compact(partition, plan)
-            if not await put_in_place(self._broker, partition, plan, result):
+            if not await self._maintenance.put_in_place(partition, plan, result):
                 return
-        partition.compaction_failed = 0
+        partition.compaction_failed = -1
         for sentence in (*result.damaged, *result.unreadable):
             partition.report_damage(CorruptBatch(f"left as it is by compaction: {sentence}"))
         logger.info(
@@ -105,6 +106,10 @@ class Cleaner:
             result.bytes_kept,
         )
 
+    def _monotonic_ms(self) -> int:
+        return int(self._maintenance.clock.monotonic() * 1000)
+
     async def _compact(self, partition: Partition, plan: Plan) -> Result:
         command = compaction.command(partition.log.directory)
-        return Result.from_json(await run_child(command, plan.to_json()))
+        told = await self._maintenance.in_thread(plan.to_json)
+        return Result.from_json(await run_child(command, told))

@@ -18,6 +18,7 @@ from headwater.broker.exchange import Exchange
 from headwater.broker.inbound import Inbound
 from headwater.broker.memory import HOLD_SECONDS, SMALL_BYTES, STALL_SECONDS
 from headwater.broker.outbound import TASK, Outbound
+from headwater.broker.security.admission import Place
 from headwater.broker.security.listeners import Listener
 from headwater.broker.security.login import Login
 from headwater.broker.security.principal import ANONYMOUS, NoPrincipal
@@ -34,10 +35,11 @@ LOGIN_SECONDS = 30.0
 class Connection(asyncio.BufferedProtocol):
     """The protocol object of one socket."""
 
-    def __init__(self, broker: Broker, listener: Listener) -> None:
+    def __init__(self, broker: Broker, listener: Listener, place: Place) -> None:
         self.broker = broker
         self.listener = listener
-        self.client_host = ""
+        self.place = place
+        self.client_host = place.host
         self.client_port = 0
         self.software = ("", "")
         """Name and version of the client's library, as it says in ApiVersions."""
@@ -57,9 +59,9 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.outbound = Outbound(self.broker, transport)
         peer = transport.get_extra_info("peername")
-        self.client_host, self.client_port = peer[:2] if peer else ("unknown", 0)
+        self.client_port = peer[1] if peer else 0
         self.broker.connected(self)
-        if self.listener.protocol != "PLAINTEXT" and not self.is_closing:
+        if self.listener.protocol != "PLAINTEXT":
             self._identify(transport)
 
     def _identify(self, transport: asyncio.BaseTransport) -> None:
@@ -72,13 +74,11 @@ class Connection(asyncio.BufferedProtocol):
             self._login_timer = self.broker.supervisor.later(
                 LOGIN_SECONDS, TASK, self.fail, reason, logging.INFO
             )
-        elif listener.rules is not None:
-            certificate = transport.get_extra_info("peercert")
-            if certificate:
-                try:
-                    self.principal = listener.rules.from_certificate(certificate["subject"])
-                except NoPrincipal as error:
-                    self.fail(str(error))
+        elif listener.rules and (certificate := transport.get_extra_info("peercert")):
+            try:
+                self.principal = listener.rules.from_certificate(certificate["subject"])
+            except NoPrincipal as error:
+                self.fail(str(error))
 
     @property
     def address(self) -> tuple[str, int]:
@@ -89,11 +89,25 @@ class Connection(asyncio.BufferedProtocol):
         return self.listener.address
 
     def logged_in(self, principal: str) -> None:
-        """The client has proved who it is."""
+        """The client has proved who it is, for the first time or again."""
         self.principal = principal
         if self._login_timer is not None:
             self._login_timer.cancel()
-            self._login_timer = None
+        if self.login is not None and self.login.session_ms:
+            self._login_timer = self.broker.supervisor.later(
+                self.login.session_ms / 1000, TASK, self._login_ends, LOGIN_SECONDS
+            )
+
+    def _login_ends(self, patience: float) -> None:
+        """Nothing is read for whoever has not renewed it; what is being stored is still answered.
+        `patience`: so long may a renewal wait behind a fetch; requests of one connection run in order."""
+        reason = None if self.login is None else self.login.ended
+        if reason is None or self.is_closing or self.exchange.waits_since is None:
+            return  # `Exchange` and `Inbound` let nothing begin after the end
+        if patience and self.exchange.renews_login:
+            self._login_timer = self.broker.supervisor.later(patience, TASK, self._login_ends, 0.0)
+        else:
+            self.fail(reason, logging.INFO)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_closing = True
@@ -107,13 +121,13 @@ class Connection(asyncio.BufferedProtocol):
         self.broker.disconnected(self)
 
     def pause_writing(self) -> None:
-        if self.outbound is not None:
-            self.outbound.is_paused = True
+        assert self.outbound is not None
+        self.outbound.is_paused = True
 
     def resume_writing(self) -> None:
-        if self.outbound is not None:
-            self.outbound.is_paused = False
-            self.broker.supervisor.call(TASK, self.outbound.count)
+        assert self.outbound is not None
+        self.outbound.is_paused = False
+        self.broker.supervisor.call(TASK, self.outbound.count)
         self.broker.supervisor.call(TASK, self.pump)
 
     # ---- requests ------------------------------------------------------------------------------
@@ -135,12 +149,11 @@ class Connection(asyncio.BufferedProtocol):
         return not (self.is_closing or self.stuck) and not self.inbound.is_muted
 
     def room(self) -> None:
-        """There is memory again: go on if this was why reading or answering stopped. An error here
-        is no concern of whoever gave the memory back."""
+        """There is memory again. An error here is no concern of whoever gave it back."""
         self.broker.supervisor.call(TASK, self.pump)
 
     def hold(self) -> None:
-        """Start nothing more until `proceed`: what has begun must be stored first."""
+        """See `Exchange`; until `proceed`."""
         self.exchange.hold()
 
     def is_kept(self) -> None:
@@ -155,6 +168,11 @@ class Connection(asyncio.BufferedProtocol):
         self.exchange.proceed()
         if not self.is_closing:
             self.pump()
+
+    @property
+    def is_stranger(self) -> bool:
+        """Who has still to log in."""
+        return self.login is not None and not self.login.open
 
     @property
     def busy(self) -> bool:
@@ -179,17 +197,9 @@ class Connection(asyncio.BufferedProtocol):
         self.fail_for_us()
 
     def fail_for_us(self) -> None:
-        """Close it because of an error that has been told."""
-        self.fail("an error of ours in answering it; please report the traceback above")
-
-    def refuse_later(self, seconds: float, reason: str) -> None:
-        """Close it, but not so soon that the client tries again at once."""
-        self.inbound.mute(seconds)
-        self.broker.supervisor.later(seconds, TASK, self._refuse, reason)
-
-    def _refuse(self, reason: str) -> None:
-        if not self.is_closing:
-            self.fail(reason)
+        """Close it because of an error that has been told, or because the broker stops."""
+        level = logging.DEBUG if self.broker.stopping else logging.WARNING
+        self.fail("an error of ours in answering it; please report the traceback above", level)
 
     def drop_if_stalled(self, now: float) -> None:
         """Others wait for memory: go, if some is held here and nothing moves."""
@@ -209,7 +219,8 @@ class Connection(asyncio.BufferedProtocol):
             what = f"its requests hold {held} bytes and wait for something to happen"
         else:
             return
-        if still > STALL_SECONDS or since > HOLD_SECONDS:
+        patience = STALL_SECONDS if self.is_stranger else HOLD_SECONDS
+        if still > STALL_SECONDS or since > patience:
             self.fail(f"{what}, and others wait for the memory")
             self.outbound.transport.abort()
 
@@ -223,7 +234,7 @@ class Connection(asyncio.BufferedProtocol):
     def finish(self) -> None:
         """The broker stops and everything is answered: let the client take its answers, and go."""
         outbound = self.outbound
-        if outbound is None or self.is_closing or not outbound.transport.can_write_eof():  # TLS
+        if outbound is None or self.is_closing:
             self.close()
             return
         self.is_closing = True

@@ -21,7 +21,7 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.settings import Settings, Source
 from headwater.broker.supervisor import Supervisor
-from headwater.broker.topics import TopicError
+from headwater.broker.topic_admission import TopicError
 from headwater.log.files import FileSystem, Space
 
 logger = logging.getLogger("headwater.broker")

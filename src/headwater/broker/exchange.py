@@ -11,51 +11,24 @@ broker's memory budget until they are answered.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, cast
 
+from headwater.broker.answer import Answer
 from headwater.broker.frame_buffer import SIZE
 from headwater.broker.outbound import TASK
 from headwater.broker.quotas.throttle import settle, timed
 from headwater.broker.registry import NO_ANSWER, Api, Context, Later, Response
-from headwater.broker.security.bare import TOKEN
+from headwater.broker.security.login import SASL_HANDSHAKE
+from headwater.broker.security.sasl_tokens import TOKEN
 from headwater.record.varint import Buffer
 from headwater.wire import messages
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
     from headwater.broker.connection import Connection
-
-
-class Answer:
-    """A place in the order of answers."""
-
-    __slots__ = ("api", "body", "chunks", "done", "header", "seconds", "since", "size", "task")
-
-    def __init__(self, api: Api, header: messages.Header, size: int, since: float) -> None:
-        self.api = api
-        self.header = header
-        self.size = size
-        self.since = since
-        self.seconds = 0.0
-        """Of our time that it took; measured while there are quotas."""
-        self.done = False
-        self.body: Response = NO_ANSWER
-        self.chunks: list[Buffer] | None = None
-        """As it goes out, if it is written already."""
-        self.task: asyncio.Future[Any] | Later | None = None
-
-    @property
-    def waits_for_others(self) -> bool:
-        """For data to come, as long as the client says; what we work on ourselves comes to an end."""
-        is_fetch = isinstance(self.task, Later) and self.task.on_cancel is not None
-        return is_fetch or (self.api.waits and self.task is not None)
-
-    def encoded(self) -> list[Buffer]:
-        header = self.header
-        version = max(header.api_version, 0)
-        return messages.encode(header.api_key, version, header.correlation_id, self.body)
 
 
 class _Gone:
@@ -96,6 +69,11 @@ class Exchange:
         """Since when the first waits for something that others are to do, if it does."""
         first = self._answers[0] if self._answers else None
         return first.since if first is not None and first.waits_for_others else None
+
+    @property
+    def renews_login(self) -> bool:
+        """Whether the client has asked to log in again, behind what it waits for."""
+        return any(api.key == SASL_HANDSHAKE for api, *_ in self._inbox)
 
     def put(self, api: Api, header: messages.Header, request: Any, size: int) -> None:
         self._inbox.append((api, header, request, size))
@@ -155,14 +133,20 @@ class Exchange:
         """Start what may start now."""
         connection, memory = self._connection, self._broker.memory
         while self._inbox and not self._holds and connection.may_start:
-            api = self._inbox[0][0]
+            api, _, request, _ = self._inbox[0]
+            login = connection.login
+            if login is not None and api.key != SASL_HANDSHAKE and (reason := login.ended):
+                connection.fail(
+                    reason, logging.INFO
+                )  # it was sent in time, and its turn came too late
+                break
             if self._answers and not (
                 api.pipelined and self._answers[-1].header.api_key == api.key
             ):
                 break
             if api.answer_is_large and not memory.may_answer(connection):
                 break
-            if api.lists and not memory.may_list(connection):
+            if api.lists(self._broker, request) and not memory.may_list(connection):
                 break
             self._run(*self._inbox.popleft())
             if self._inbox and not self._broker.turns.has_time():
@@ -221,10 +205,10 @@ class Exchange:
 
     def _finished(self, answer: Answer, task: asyncio.Task[Any]) -> None:
         connection = self._connection
-        if self._is_left(answer) or task.cancelled():
+        if self._is_left(answer):
             return
-        if task.exception() is not None:  # which the supervisor has told
-            connection.fail_for_us()
+        if task.cancelled() or task.exception() is not None:  # which the supervisor has told
+            connection.fail_for_us()  # else nothing behind it would ever begin
             return
         try:
             self._answered(answer, task.result())
@@ -269,8 +253,7 @@ class Exchange:
         while self._answers and self._answers[0].done:
             self._send(self._answers.popleft())
         self._release_reading()
-        if answer.api.lists:
-            self._broker.memory.listed(self._connection)
+        self._broker.memory.listed(self._connection)
 
     def _send(self, answer: Answer) -> None:
         self.held_bytes -= answer.size

@@ -17,26 +17,24 @@ import asyncio
 import json
 import logging
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headwater.broker import authorship, excision_request, internal_topics
-from headwater.broker.catalogue import Topic
+from headwater.broker.catalogue import Catalogue, Topic
 from headwater.broker.child import run_child
 from headwater.broker.excision_progress import ExcisionProgress
 from headwater.broker.excision_request import ExcisionRefused, Request
+from headwater.broker.internal_topic import InternalTopic
+from headwater.broker.maintenance import Maintenance
 from headwater.broker.partition import Partition
-from headwater.broker.swap import put_in_place
-from headwater.log import excision
+from headwater.broker.security.authorizer import Authorizer
+from headwater.log import copies, excision
 from headwater.log.compaction import Plan, Result
 from headwater.log.compaction_plan import Source
 from headwater.log.excision import Target, Work
 from headwater.log.partition import StorageFailed
 from headwater.log.segment import Segment
-from headwater.record import batch as batches
 from headwater.record import records
-
-if TYPE_CHECKING:
-    from headwater.broker.broker import Broker
 
 logger = logging.getLogger("headwater.broker")
 
@@ -50,13 +48,23 @@ MADE_AGAIN = (
 )
 LEFT_MAX = 20
 """How many places that were left an audit record names."""
+COPIES_MAX = 1000
+"""The same of files beside the log that nobody has looked into."""
 
 
 class Excisions:
     """Follows the request topic."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self, maintenance: Maintenance, catalogue: Catalogue, authorizer: Authorizer | None
+    ) -> None:
+        self._maintenance = maintenance
+        self._supervisor = maintenance.supervisor
+        self._catalogue = catalogue
+        self._authorizer = authorizer
+        topics, self._now_ms = maintenance.topics, maintenance.clock.now_ms
+        self._requests = InternalTopic(REQUESTS, topics, self._now_ms)
+        self._audit_topic = InternalTopic(AUDIT, topics, self._now_ms)
         self._task: asyncio.Task[None] | None = None
         self._topic_id = ""
         self._position = 0
@@ -70,40 +78,32 @@ class Excisions:
         self._again_at = 0.0
         self._meant: dict[str, uuid.UUID] = {}
         """Place of a request → the topic that had its name when it was first looked at."""
-        self._progress = ExcisionProgress(broker.catalogue)
+        self._progress = ExcisionProgress(catalogue)
 
     def start(self) -> None:
-        self._task = self._broker.supervisor.run("excisions", self._run)
+        self._task = self._supervisor.every("excisions", lambda: LOOK_SECONDS, self._look)
 
     async def stop(self) -> None:
-        await self._broker.supervisor.end(self._task)
+        await self._supervisor.end(self._task)
 
     # ---- following -----------------------------------------------------------------------------
 
-    async def _run(self) -> None:
-        self._topic_id = ""  # whatever was known before a failure is read again
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            with self._broker.supervisor.duty("excisions"):
-                await self._look()
-
     async def _look(self) -> None:
-        requests = self._broker.partition(REQUESTS, 0)
-        topic = self._broker.catalogue.topics.get(REQUESTS)
-        if requests is None or topic is None:
+        topic = self._catalogue.topics.get(REQUESTS)
+        if topic is None or not self._requests.partitions():
             return
         if str(topic.id) != self._topic_id:  # the first look, or it was deleted and made again
             await self._read_audit()
             self._topic_id, self._position = str(topic.id), 0
             self._again, self._meant = {}, {}
             self._progress.open(self._topic_id)
-            since = self._broker.topics.replay_from(requests, max(0, self._progress.last))
+            since = self._requests.replay_from(offset=max(0, self._progress.last))
             self._progress.trust(record for batch in since for record in batch.records)
         await self._try_again()
-        end = requests.log.durable_offset
+        end = self._requests.partition().log.durable_offset
         if self._position >= end:
             return
-        for batch in self._broker.topics.replay_from(requests, self._position):
+        for batch in self._requests.replay_from(offset=self._position):
             for record in batch.records:
                 if not self._progress.is_answered(record.offset):
                     await self._take(f"{self._topic_id}:{record.offset}", record)
@@ -113,7 +113,7 @@ class Excisions:
 
     async def _note(self, record: records.Record | None) -> None:
         left = {_offset(place): str(self._meant.get(place, "")) for place in self._again}
-        with self._broker.supervisor.duty("excisions", "noting what is answered"):
+        with self._supervisor.duty("excisions", "noting what is answered"):
             await self._progress.note(record, left)
 
     async def _try_again(self) -> None:
@@ -125,10 +125,7 @@ class Excisions:
             self._again_at = loop.time() + RETRY_SECONDS
 
     async def _read_audit(self) -> None:
-        audit = self._broker.partition(AUDIT, 0)
-        if audit is None:
-            return
-        for batch in self._broker.topics.replay_from(audit, 0):
+        for batch in self._audit_topic.replay_from():
             for record in batch.records:
                 self._know(_line(record))
             await asyncio.sleep(0)  # it may be long, and nobody is to wait for it
@@ -144,7 +141,7 @@ class Excisions:
         told = excision_request.told(record.value)
         if (place, str(told.get("id"))) in self._answered:
             return
-        with self._broker.supervisor.duty("excisions", f"request at offset {record.offset}"):
+        with self._supervisor.duty("excisions", f"request at offset {record.offset}"):
             self._again[place] = record
             line = {**authorship.told(told, record.headers), "request": place}
             line |= await self._carry_out(place, record)
@@ -159,14 +156,19 @@ class Excisions:
     async def _carry_out(self, place: str, record: records.Record) -> dict[str, Any]:
         try:
             request = excision_request.read(record.value)
-            authorship.check_right(self._broker.authorizer, record.headers, request.topic)
+            authorship.check_right(self._authorizer, record.headers, request.topic)
             if request.id in self._ids:
                 raise ExcisionRefused("there was a request with this id before")
-            removed, left = await self._excise(request, self._topic_of(request, place, record))
+            topic = self._topic_of(request, place, record)
+            removed, left = await self._excise(request, topic)
+            beside = (store := self._maintenance.store).files, store.root, topic.name, list(removed)
+            found = await self._maintenance.in_thread(copies.beside, *beside)
         except ExcisionRefused as refusal:
             logger.warning("the excision at offset %d is refused: %s", record.offset, refusal)
             return {"status": "refused", "error": str(refusal)}
         line = {"status": "done", "removed": sum(removed.values()), "partitions": removed}
+        if found:  # nobody reads them, so nothing is taken out of them
+            line |= {"copies": found[:COPIES_MAX], "copies_count": len(found)}
         if left:
             why = f"not all could be looked into: {left[0]}. Repair it (`headwater check`), and ask again"
             line |= {"status": "incomplete", "left": left[:LEFT_MAX], "error": why}
@@ -175,7 +177,7 @@ class Excisions:
 
     def _topic_of(self, request: Request, place: str, record: records.Record) -> Topic:
         """The topic that the request was written for. Raises ExcisionRefused if it is no more."""
-        known = self._broker.catalogue.topics.get(request.topic)
+        known = self._catalogue.topics.get(request.topic)
         if known is None:
             raise ExcisionRefused(f"there is no topic {request.topic!r}")
         if not internal_topics.excisable(request.topic):
@@ -198,11 +200,11 @@ class Excisions:
         removed: dict[int, int] = {}
         left: list[str] = []
         for number in numbers:
-            partition = self._broker.partition(topic, number)
-            if known.id not in self._broker.catalogue.by_id:
+            partition = self._maintenance.topics.partitions.get((topic, number))
+            if known.id not in self._catalogue.by_id:
                 raise ExcisionRefused(MADE_AGAIN.format(topic))
-            if (topic, number) in self._broker.topics.offline:
-                raise StorageFailed(self._broker.topics.offline[topic, number])  # tried again
+            if (topic, number) in self._maintenance.topics.offline:
+                raise StorageFailed(self._maintenance.topics.offline[topic, number])  # tried again
             if partition is None:
                 raise ExcisionRefused(f"there is no partition {topic}-{number}")
             result = await self._excise_partition(partition, request.target, request.dry_run)
@@ -215,7 +217,7 @@ class Excisions:
     ) -> Result:
         async with partition.rewriting:
             if partition.log.active.size:
-                partition.roll(self._broker.clock.now_ms())
+                partition.roll(self._now_ms())
             log, end_offset = partition.log, partition.log.next_offset
             await partition.flushed()
             if partition.failed is not None:
@@ -228,27 +230,21 @@ class Excisions:
                 dry_run,
                 tuple(entry for segment in segments for entry in segment.aborted),
             )
-            outcome = await run_child(excision.command(log.directory), work.to_json())
-            result = Result.from_json(outcome)
+            told = await self._maintenance.in_thread(work.to_json)
+            result = Result.from_json(await run_child(excision.command(log.directory), told))
             for sentence in (*result.damaged, *result.unreadable):
                 partition.report_damage(f"not looked into by the excision: {sentence}")
-            if result.made and not await put_in_place(
-                self._broker, partition, _plan(work, segments), result, keeps_dirty=True
+            if result.made and not await self._maintenance.put_in_place(
+                partition, _plan(work, segments), result, keeps_dirty=True
             ):
                 raise OSError(f"{log.directory} has changed meanwhile")  # retention was quicker
             return result
 
     async def _audit(self, line: dict[str, Any]) -> None:
-        await self._broker.topics.ensure(AUDIT)
-        now_ms = self._broker.clock.now_ms()
-        value = json.dumps({**line, "done_ms": now_ms}, sort_keys=True).encode()
+        await self._audit_topic.ensure()
+        value = json.dumps({**line, "done_ms": self._now_ms()}, sort_keys=True).encode()
         key = str(line.get("id", line["request"])).encode("utf-8", "replace")
-        data = records.build([records.Record(0, now_ms, key, value)])
-        partition = self._broker.partition(AUDIT, 0)
-        if partition is None:
-            raise StorageFailed(f"{AUDIT} is not there")
-        offset = partition.append(data, batches.read_header(data), now_ms)
-        await partition.durable(offset + 1)
+        await self._audit_topic.stage(self._audit_topic.partition(), [(key, value)]).durable()
 
 
 def _plan(work: Work, segments: list[Segment]) -> Plan:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from headwater.broker.security.turns import FairTurns
+from headwater.broker.security.fair_queue import FairQueue
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ class ExpressionThread:
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "headwater-expression")
-        self._turns = FairTurns()
+        self._turns = FairQueue()
 
     async def run(self, address: str, look: Callable[[], Callable[[], T] | None]) -> T | None:
         """Wait for a turn, then run what `look` has found to be left to do by then. Raises Busy."""

@@ -6,7 +6,8 @@ the API is that it stands for; without a change its level is the highest.
 
 Keeps APIs shut whose feature has been switched off with UpdateFeatures, as Kafka does.
 
-`group.version` 0 ends the newer consumer protocol, `share.version` 0 share groups: their APIs are still
+`group.version` 0 ends the newer consumer protocol, `share.version` 0 share groups, `streams.version` 0
+streams groups: their APIs are still
 offered, and answer UNSUPPORTED_VERSION. The broker puts these gates in place once, at start; each is
 one look at a level, before those APIs only.
 """
@@ -40,10 +41,10 @@ KNOWN = {
     "group.version": Feature(0, 1, 68),
     METADATA_VERSION: Feature(7, 30, 3),
     "share.version": Feature(0, 1, 76),
+    "streams.version": Feature(0, 1, 88),
     "transaction.version": Feature(0, 2, 24),
 }
-"""Not here: kraft.version, eligible.leader.replicas.version (one node has no quorum and no replicas)
-and streams.version (no streams groups)."""
+"""Not here: kraft.version, eligible.leader.replicas.version (one node has no quorum and no replicas)."""
 
 
 class FeatureRefused(Exception):
@@ -122,24 +123,35 @@ class Features:
 
 GATES = {
     **dict.fromkeys((68, 69), "group.version"),
+    **dict.fromkeys((88, 89), "streams.version"),
     **dict.fromkeys((76, 77, 78, 79, 90, 91, 92), "share.version"),
 }
 """API → the feature that it is part of."""
 
 
+PROTOCOLS = {
+    **dict.fromkeys((68, 69), "consumer"),
+    **dict.fromkeys((88, 89), "streams"),
+}
+"""API → what `group.coordinator.rebalance.protocols` must name."""
+
+
 def gated(apis: Mapping[int, Api], features: Features) -> dict[int, Api]:
     """The same APIs, those of a feature behind its gate."""
     return {
-        key: replace(api, handle=_gated(api.handle, features, GATES[key])) if key in GATES else api
+        key: replace(api, handle=_gated(api, features)) if key in GATES else api
         for key, api in apis.items()
     }
 
 
-def _gated(inner: Handler, features: Features, feature: str) -> Handler:
+def _gated(api: Api, features: Features) -> Handler:
+    inner, feature, protocol = api.handle, GATES[api.key], PROTOCOLS.get(api.key)
+
     def handle(
         broker: Broker, request: Any, context: Context
     ) -> Response | Later | Awaitable[Response]:
-        if features.level(feature) > 0:
+        served = broker.settings.get("group.coordinator.rebalance.protocols")
+        if features.level(feature) > 0 and (protocol is None or protocol in served):
             return inner(broker, request, context)
         return _shut(request)
 

@@ -70,6 +70,7 @@ class FetchSessions:
 
     def __init__(self, slots: int, clock: Clock) -> None:
         self._sessions: dict[int, Session] = {}
+        """By id; the one that was used last is the last."""
         self._slots = slots
         self._size = 0
         self._clock = clock
@@ -127,7 +128,7 @@ class FetchSessions:
 
     def _make_room(self, size: int) -> bool:
         while len(self._sessions) >= self._slots or self._size + size > SESSIONS_BYTES_MAX:
-            oldest = min(self._sessions.values(), key=lambda session: session.used, default=None)
+            oldest = next(iter(self._sessions.values()), None)
             if oldest is None or self._clock.monotonic() - oldest.used < EVICT_SECONDS:
                 return False
             self.forget(oldest.id)
@@ -136,6 +137,7 @@ class FetchSessions:
     def _update(self, session: Session, asked: dict[Key, Asked], request: Any, by_id: bool) -> None:
         session.epoch = session.epoch + 1 if session.epoch < 2**31 - 1 else 1
         session.used = self._clock.monotonic()
+        self._sessions[session.id] = self._sessions.pop(session.id)
         for forgotten in request.forgotten_topics_data:
             topic = forgotten.topic_id if by_id else forgotten.topic
             for partition in forgotten.partitions:

@@ -22,7 +22,7 @@ SIZE = struct.Struct(">i")
 class FrameBuffer:
     """Unread bytes lie from `_start` to `_end`."""
 
-    __slots__ = ("_data", "_end", "_memory", "_reserved", "_start", "since")
+    __slots__ = ("_data", "_end", "_memory", "_of_stranger", "_reserved", "_start", "since")
 
     def __init__(self, memory: MemoryBudget) -> None:
         self._memory = memory
@@ -31,6 +31,7 @@ class FrameBuffer:
         self._end = 0
         self._reserved = 0
         """Counted for the frame that is coming in, if it is not a small one."""
+        self._of_stranger = False
         self.since = 0.0
         """When its first byte came."""
 
@@ -96,13 +97,14 @@ class FrameBuffer:
         self._start = end
         return memoryview(self._data)[first:end]
 
-    def reserve(self, holder: Holder) -> bool:
-        """Whether the budget has room for the frame that is coming in; if not, `holder` waits for it."""
+    def reserve(self, holder: Holder, *, stranger: bool) -> bool:
+        """Whether the budget has room for the frame that is coming in; if not, `holder` waits for it.
+        `stranger`: it has not logged in."""
         whole = self.announced() + 4
         if whole > SMALL_BYTES and not self._reserved:
-            if not self._memory.reserve_frame(holder, whole):
+            if not self._memory.reserve_frame(holder, whole, stranger=stranger):
                 return False
-            self._reserved = whole
+            self._reserved, self._of_stranger = whole, stranger
         return True
 
     @property
@@ -120,7 +122,7 @@ class FrameBuffer:
             self._data = bytearray(BUFFER_BYTES)
         self._start = self._end = 0
         size, self._reserved = self._reserved, 0
-        self._memory.release_frame(size)
+        self._memory.release_frame(size, stranger=self._of_stranger)
 
 
 def _hint(first: bytes) -> str:

@@ -12,6 +12,7 @@ others. Everything here is on the event loop, except `turned` and `lasted`, whic
     damage/WHERE      what could not be read at start, and what it means
     set-aside/WHERE   a folder that was moved out of the way at start, and why
     audit             changes that could not be written down, where there are any
+    connections       refused by a limit, and TLS handshakes that did not end well, where there are any
 """
 
 from __future__ import annotations
@@ -84,6 +85,8 @@ class Health:
     folders_set_aside: dict[str, str] = field(default_factory=dict)
     audit_lost: int = 0
     """Changes that `__headwater_changes` lacks, since the start."""
+    connections: Callable[[], dict[str, int]] = dict
+    """How many were `refused`, and `handshakes_failed`, since the start."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     # ---- tasks ---------------------------------------------------------------------------------
@@ -157,6 +160,8 @@ class Health:
             found["disk"] = asdict(self.disk)
         if self.audit_lost:
             found["audit"] = {"lost": self.audit_lost}
+        if any((counts := self.connections()).values()):
+            found["connections"] = counts
         found |= {f"damage/{where}": {"says": says} for where, says in self.damage.items()}
         found |= {
             f"set-aside/{where}": {"says": says} for where, says in self.folders_set_aside.items()

@@ -12,16 +12,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headwater.broker import internal_topics
-from headwater.broker.partition import Partition
+from headwater.broker.clock import Clock
+from headwater.broker.internal_topic import Entry, InternalTopic
+from headwater.broker.supervisor import Supervisor
+from headwater.broker.topics import Topics
 from headwater.log.partition import StorageFailed
-from headwater.record import batch as batches
-from headwater.record import records
-
-if TYPE_CHECKING:
-    from headwater.broker.broker import Broker
 
 logger = logging.getLogger("headwater.broker")
 
@@ -38,27 +36,26 @@ Subjects = dict[str, dict[str, Any]]
 
 
 class HealthTopic:
-    """Follows `broker.health`."""
+    """Follows the supervisor's `health`."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, topics: Topics, clock: Clock, supervisor: Supervisor) -> None:
+        self._topic = InternalTopic(NAME, topics, clock.now_ms)
+        self._clock = clock
+        self._supervisor = supervisor
         self._told: Subjects = {}
-        self._disk_ms = 0
+        self._disk_ms = -DISK_EVERY_MS
         self._read = False
         self._silent_until = 0.0
 
     def start(self) -> None:
-        self._task = self._broker.supervisor.run("health", self._run)
+        # At once where it is there: what an earlier start has told would be taken for ours.
+        at_once = self._topic.is_there
+        self._task = self._supervisor.every(
+            "health", lambda: EVERY_S, lambda: self.tell(), at_once=at_once
+        )
 
     async def stop(self) -> None:
-        await self._broker.supervisor.end(self._task)
-
-    async def _run(self) -> None:
-        if NAME in self._broker.catalogue.topics:
-            await self.tell()  # at once: what an earlier start has told would be taken for ours
-        while True:
-            await asyncio.sleep(EVERY_S)
-            await self.tell()
+        await self._supervisor.end(self._task)
 
     async def tell(self) -> None:
         """Write down what is not there yet."""
@@ -77,13 +74,13 @@ class HealthTopic:
             self._silent_until = asyncio.get_running_loop().time() + SILENT_S
 
     async def _tell(self) -> None:
-        if NAME not in self._broker.catalogue.topics:
-            await self._broker.topics.ensure(NAME)
+        if not self._topic.is_there:
+            await self._topic.ensure()
             self._told.clear()
         if not self._read:
             self._told = self._found()
             self._read = True
-        subjects = self._broker.health.subjects()
+        subjects = self._supervisor.health.subjects()
         changed: dict[str, dict[str, Any] | None] = {
             key: value for key, value in subjects.items() if self._is_news(key, value)
         }
@@ -98,39 +95,33 @@ class HealthTopic:
         before = self._told.get(key)
         if key != "disk" or before is None or any(before.get(n) != value[n] for n in _AT_ONCE):
             return before != value
-        now_ms = self._broker.clock.now_ms()
+        now_ms = int(self._clock.monotonic() * 1000)
         if before == value or now_ms - self._disk_ms < DISK_EVERY_MS:
             return False
         self._disk_ms = now_ms
         return True
 
     def _append(self, changed: dict[str, dict[str, Any] | None]) -> None:
-        partition = self._broker.partition(NAME, 0)
-        if partition is None:
-            raise StorageFailed(f"{NAME} is not there")
-        now_ms = self._broker.clock.now_ms()
-        batch: list[records.Record] = []
+        batch: list[Entry] = []
         size = 0
         for key, value in changed.items():
             text = None if value is None else json.dumps(value, sort_keys=True).encode()
-            batch.append(records.Record(len(batch), now_ms, key.encode(), text))
+            batch.append((key.encode(), text))
             size += len(key) + len(text or b"")
             if size > BATCH_BYTES_MAX:
-                self._write(partition, batch, now_ms)
+                self._write(batch)
                 batch, size = [], 0
         if batch:
-            self._write(partition, batch, now_ms)
+            self._write(batch)
 
-    def _write(self, partition: Partition, batch: list[records.Record], now_ms: int) -> None:
-        data = records.build(batch)
-        offset = partition.append(data, batches.read_header(data), now_ms)
-        partition.when_durable(offset + len(batch), self._refused)
+    def _write(self, batch: list[Entry]) -> None:
+        partition, next_offset = self._topic.stage(self._topic.partition(), batch)
+        partition.when_durable(next_offset, self._refused)
 
     def _found(self) -> Subjects:
         """What an earlier start has told, so that what is past is taken back."""
-        partition = self._broker.partition(NAME, 0)
         found: Subjects = {}
-        for batch in self._broker.topics.replay_from(partition, 0) if partition else ():
+        for batch in self._topic.replay_from():
             for record in batch.records:
                 key = (record.key or b"").decode("utf-8", "replace")
                 found.pop(key, None)

@@ -16,8 +16,8 @@ from kio.schema.errors import ErrorCode
 from headwater.broker.exchange import gone
 from headwater.broker.frame_buffer import FrameBuffer
 from headwater.broker.outbound import TASK
-from headwater.broker.registry import Api
-from headwater.broker.security.bare import TOKEN, token_header
+from headwater.broker.registry import Api, never
+from headwater.broker.security.sasl_tokens import TOKEN, token_header
 from headwater.wire import messages
 from headwater.wire.errors import BeyondBound, WireError
 
@@ -37,6 +37,7 @@ class Inbound:
         self.frames = FrameBuffer(broker.memory)
         self.last_active = broker.clock.monotonic()
         self.is_paused = False
+        self._paused_at = self.last_active
         self._muted: asyncio.TimerHandle | None = None
         """Set while a quota keeps this connection silent."""
         self._goes_on = False
@@ -80,7 +81,7 @@ class Inbound:
         login = connection.login
         while frames.has_size and not connection.is_closing:
             low, high, setting = 8, self._broker.request_bytes_max, "socket.request.max.bytes"
-            if login is not None and not login.open:
+            if login is not None and connection.is_stranger:
                 if connection.busy:
                     break
                 low = 0 if login.bare else 8
@@ -147,25 +148,30 @@ class Inbound:
         connection, outbound = self._connection, self._connection.outbound
         if outbound is None or connection.is_closing or self._broker.stopping:
             return
-        login = connection.login
         full = (
             self._goes_on
             or not self._has_room()
             or self._muted is not None
             or len(connection.exchange) >= INBOX_MAX
-            or (login is not None and not login.open and connection.busy)
+            or (connection.is_stranger and connection.busy)
         )
         if full and not self.is_paused:
-            self.is_paused = True
+            self.is_paused, self._paused_at = True, self._broker.clock.monotonic()
             outbound.transport.pause_reading()
         elif not full and self.is_paused:
             self.is_paused = False
+            self._excuse(self._broker.clock.monotonic())
             outbound.transport.resume_reading()
+
+    def _excuse(self, now: float) -> None:
+        """While nothing was read the client could not move: that time is not held against it."""
+        self.frames.since += now - self._paused_at
+        self.last_active = now
 
     def _has_room(self) -> bool:
         """Whether the broker has memory for what comes next, as far as that is known."""
         connection = self._connection
-        if not self.frames.reserve(connection):
+        if not self.frames.reserve(connection, stranger=connection.is_stranger):
             return False
         return not connection.exchange.held_bytes or self._broker.memory.may_read(connection)
 
@@ -186,4 +192,4 @@ def _refusing(api: Api, sentence: str) -> Api:
     """An API that answers with this error."""
     code = ErrorCode.invalid_request
     told = {"error_code": code, "error_message": sentence}
-    return replace(api, handle=lambda broker, request, context: told)
+    return replace(api, handle=lambda broker, request, context: told, lists=never)

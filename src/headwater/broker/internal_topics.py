@@ -17,11 +17,12 @@ dead letters), with an authorizer or without: `Topics` and the handlers ask here
   (`security.rules.permission`).
 - Kafka's own three are what a coordinator knows, and its memory is a view of them: they cannot be deleted
   (INVALID_TOPIC_EXCEPTION, as for the deletion of their records). Kafka would begin anew with nothing,
-  while consumers and producers go on. Nor can the two that say who did what: whoever did it would take that
+  while consumers and producers go on. Nor can the three that say who did what: whoever did it would take that
   away. The others can: the owner makes its topic again when it is next needed.
-- `__headwater_keys` holds secrets, and `__headwater_changes` tells of everybody: an ACL for every topic (`*`)
-  does not reach them, only one that names them or a prefix of them (`named`). The keys steer nothing, so who
-  writes them need not be allowed to alter the cluster.
+- `__headwater_keys` holds secrets, `_schemas` is a registry's, `__headwater_changes` and
+  `__headwater_edge_changes` tell of everybody: an ACL for every topic (`*`) does not reach them, only one
+  that names them or a prefix of them (`named`). The first two steer nothing here, so who writes them need
+  not be allowed to alter the cluster.
 - The partition of a record in Kafka's own three is a hash of its key: they do not grow (`hashed`).
 """
 
@@ -44,26 +45,33 @@ SHARE_GROUP_STATE = "__share_group_state"
 EXCISIONS = "__headwater_excisions"
 AUDIT = "__headwater_audit"
 CHANGES = "__headwater_changes"
+EDGE_CHANGES = "__headwater_edge_changes"
 HEALTH = "__headwater_health"
 SUBJECT_KEYS = "__headwater_keys"
 CLIENT_METRICS = "__client_metrics"
+SCHEMAS = "_schemas"
 
 KAFKAS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
 INTERNAL = KAFKAS | {HEALTH, CHANGES}
 """Those that clients are told are internal: they speak of this broker, and patterns, copies to another
 cluster and people who list topics pass them over."""
-TESTIMONY = frozenset({AUDIT, CHANGES})
+TESTIMONY = frozenset({AUDIT, CHANGES, EDGE_CHANGES})
 """Who did what: nobody takes it away before its time."""
 NEVER_TOPICS = frozenset({CATALOGUE, CLUSTER_METADATA})
+NEVER_CUT = frozenset({CATALOGUE, CONSUMER_OFFSETS, TRANSACTION_STATE, AUDIT})
+"""Nothing is ever deleted from their front."""
 
 _COMPACTED = {"cleanup.policy": "compact"}
-_KEPT_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+_DELETED = {"cleanup.policy": "delete"}
+_KEPT_FOR_EVER = {**_DELETED, "retention.ms": "-1", "retention.bytes": "-1"}
 _WEEK_MS = 7 * 24 * 60 * 60 * 1000
-_YEAR_MS = 365 * 24 * 60 * 60 * 1000
+_NO_SCHEMAS = "schemas that were registered there, and their ids, are not known"
+_TESTIMONY = {**_DELETED, "retention.ms": str(365 * 86_400_000), "retention.bytes": str(1024**3)}
+_WHO_LOST = "who made the changes that were written there is not told any more"
 
 
-def _nothing(settings: Settings) -> dict[str, str]:
-    return {}
+def _medium(_: Settings) -> Mapping[str, str]:
+    return {"segment.bytes": str(16 * 1024**2)}
 
 
 def _segments(setting: str, **more: str) -> Callable[[Settings], dict[str, str]]:
@@ -85,7 +93,7 @@ class InternalTopic:
     clients_write: bool
     fixed: Mapping[str, str] = field(default_factory=dict)
     """Configs that the owner relies on: always these."""
-    defaults: Callable[[Settings], Mapping[str, str]] = _nothing
+    defaults: Callable[[Settings], Mapping[str, str]] = lambda _: {}
     """Configs that it gets where whoever creates it gives none."""
     partitions: str = ""
     """The setting with their number; else there is one."""
@@ -138,22 +146,13 @@ TABLE: Mapping[str, InternalTopic] = {
         loss="requests to excise that were written there are not carried out: ask again",
     ),
     AUDIT: InternalTopic(
-        "the broker",
-        False,
-        _KEPT_FOR_EVER,
-        loss="what was excised there is not told any more",
+        "the broker", False, _KEPT_FOR_EVER, loss="what was excised there is not told any more"
     ),
     CHANGES: InternalTopic(
-        "the broker: who changed what",
-        False,
-        {
-            "cleanup.policy": "delete",
-            "retention.ms": str(_YEAR_MS),
-            "retention.bytes": str(1024**3),
-        },
-        lambda _: {"segment.bytes": str(16 * 1024**2)},
-        loss="who made the changes that were written there is not told any more",
-        named=True,
+        "the broker: who changed what", False, _TESTIMONY, _medium, loss=_WHO_LOST, named=True
+    ),
+    EDGE_CHANGES: InternalTopic(
+        "edges: who changed webhooks", True, _TESTIMONY, loss=_WHO_LOST, named=True
     ),
     HEALTH: InternalTopic(
         "the broker: how it is",
@@ -175,6 +174,9 @@ TABLE: Mapping[str, InternalTopic] = {
         loss="what was sealed by keys that were written there cannot be read",
         named=True,
     ),
+    SCHEMAS: InternalTopic("the schema registry", True, _COMPACTED, loss=_NO_SCHEMAS, named=True),
+    "__headwater_webhooks": InternalTopic("edges: webhook subscriptions", True, _COMPACTED),
+    "__headwater_deliveries": InternalTopic("edges: how deliveries to them went", True),
     "__headwater_capture": InternalTopic("captures: their positions", True, _COMPACTED),
     "__headwater_verified": InternalTopic("views: when they were verified", True, _COMPACTED),
     "__headwater_progress": InternalTopic(
@@ -243,7 +245,7 @@ def needs_a_name(name: str) -> bool:
 
 def holds_secrets(name: str) -> bool:
     """Whether programs keep secrets there: it steers nothing."""
-    return needs_a_name(name) and not written_by_broker(name)
+    return needs_a_name(name) and not written_by_broker(name) and name not in TESTIMONY
 
 
 def excisable(name: str) -> bool:

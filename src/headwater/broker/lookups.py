@@ -4,7 +4,10 @@ ListOffsets asks here. A lookup reads a batch and decompresses it, however much 
 it, so it has threads of its own, and bounds:
 
     at work at once    two, whoever asks; each connection has no more than one that waits
-    asked for again    while the same lookup is under way, it is waited for and not begun again
+    in turn            addresses, so that nobody waits for all that a stranger has asked for
+    asked for again    while the same lookup is under way, it is waited for and not begun again, unless the
+                       log has grown or lost its front since it had its turn; it stands in the line of
+                       each address that waits for it, and begins when the first of them says so
     memory             what is read and decompressed counts in the budget for as long as it takes
     nobody waits       one that has not begun yet is not begun
 """
@@ -12,11 +15,13 @@ it, so it has threads of its own, and bounds:
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
 from headwater.broker.memory import MemoryBudget
 from headwater.broker.partition import Partition
+from headwater.broker.security.fair_queue import Circle, network
 from headwater.broker.supervisor import Supervisor
 from headwater.log.partition import PartitionLog
 from headwater.log.segment_reader import Found
@@ -32,16 +37,32 @@ class Key(NamedTuple):
 
 
 class _Lookup:
-    __slots__ = ("answer", "era", "job", "partition", "size", "waiting")
+    __slots__ = ("answer", "era", "job", "key", "partition", "seen", "size", "waiting")
 
-    def __init__(self, partition: Partition, answer: asyncio.Future[Found | None]) -> None:
+    def __init__(
+        self, key: Key, partition: Partition, answer: asyncio.Future[Found | None]
+    ) -> None:
+        self.key = key
         self.partition = partition
         self.era = partition.cold_reads.begin()
         self.answer = answer
         self.job: Future[Found | None] | None = None
+        """None: it has not had its turn."""
+        self.seen = (-1, -1)
+        """Where the log began and ended when it had its turn."""
         self.size = 0
         """Bytes that are counted for it."""
-        self.waiting = 0
+        self.waiting = Counter[str]()
+        """How many of which address."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether whoever asks now may have its answer: it has all that was acknowledged before."""
+        return self.job is None or self.seen == _ends(self.key.log)
+
+
+def _ends(log: PartitionLog) -> tuple[int, int]:
+    return log.start_offset, log.durable_offset
 
 
 class Lookups:
@@ -51,29 +72,71 @@ class Lookups:
         self._memory = memory
         self._supervisor = supervisor
         self._under_way: dict[Key, _Lookup] = {}
+        self._queue: Circle[_Lookup] = Circle()
+        self._at_work = 0
         self.threads = ThreadPoolExecutor(THREADS, "headwater-lookup")
 
     def __len__(self) -> int:
         return len(self._under_way)
 
     def close(self) -> None:
+        while self._queue:
+            self._take().answer.cancel()
         self.threads.shutdown(cancel_futures=True)
 
-    async def find(self, partition: Partition, timestamp: int | None) -> Found | None:
+    async def find(self, partition: Partition, timestamp: int | None, address: str) -> Found | None:
         """The first record at or after `timestamp`; None: there is none. Raises CorruptBatch, OSError."""
-        key = Key(partition.log, timestamp)
-        lookup = self._under_way.get(key) or self._begin(key, partition)
-        lookup.waiting += 1
+        key, line = Key(partition.log, timestamp), network(address)
+        lookup = self._under_way.get(key)
+        if lookup is None or not lookup.is_current:
+            lookup = self._begin(key, partition)
+        self._join(lookup, line)
         try:
             return await asyncio.shield(lookup.answer)
         finally:
-            lookup.waiting -= 1
-            if not lookup.waiting and lookup.job is not None:
-                lookup.job.cancel()
+            self._leave(lookup, line)
 
     def _begin(self, key: Key, partition: Partition) -> _Lookup:
-        loop = asyncio.get_running_loop()
-        lookup = self._under_way[key] = _Lookup(partition, loop.create_future())
+        answer: asyncio.Future[Found | None] = asyncio.get_running_loop().create_future()
+        lookup = self._under_way[key] = _Lookup(key, partition, answer)
+        return lookup
+
+    def _join(self, lookup: _Lookup, line: str) -> None:
+        lookup.waiting[line] += 1
+        if lookup.job is None and lookup.waiting[line] == 1:
+            self._queue.add(line, lookup)
+            self._next()
+
+    def _leave(self, lookup: _Lookup, line: str) -> None:
+        lookup.waiting[line] -= 1
+        if lookup.waiting[line]:
+            return
+        del lookup.waiting[line]
+        if lookup.job is None:
+            was_queued = self._queue.discard(line, lookup)
+            if lookup.waiting:
+                return
+            if was_queued:
+                lookup.partition.cold_reads.end(lookup.era)
+        elif lookup.waiting or not lookup.job.cancel():
+            return
+        if self._under_way.get(lookup.key) is lookup:
+            del self._under_way[lookup.key]  # in this turn: who asks now must not wait for it
+
+    def _next(self) -> None:
+        while self._queue and self._at_work < THREADS:
+            self._at_work += 1
+            self._submit(self._take())
+
+    def _take(self) -> _Lookup:
+        """The next, out of every line in which it stands."""
+        lookup = self._queue.take()
+        for line in lookup.waiting:
+            self._queue.discard(line, lookup)
+        return lookup
+
+    def _submit(self, lookup: _Lookup) -> None:
+        loop, key = asyncio.get_running_loop(), lookup.key
 
         def counted(size: int) -> None:
             self._supervisor.from_thread(loop, TASK, self._count, lookup, size)
@@ -83,19 +146,21 @@ class Lookups:
                 return key.log.find_max_timestamp(counted)
             return key.log.find_time(key.timestamp, counted)
 
+        lookup.seen = _ends(key.log)
         lookup.job = self.threads.submit(find)
         lookup.job.add_done_callback(
-            lambda job: self._supervisor.from_thread(loop, TASK, self._ended, key, lookup, job)
+            lambda job: self._supervisor.from_thread(loop, TASK, self._ended, lookup, job)
         )
-        return lookup
 
     def _count(self, lookup: _Lookup, size: int) -> None:
         self._memory.take("payloads", size - lookup.size)
         lookup.size = size
 
-    def _ended(self, key: Key, lookup: _Lookup, job: Future[Found | None]) -> None:
-        if self._under_way.get(key) is lookup:
-            del self._under_way[key]
+    def _ended(self, lookup: _Lookup, job: Future[Found | None]) -> None:
+        self._at_work -= 1
+        self._next()
+        if self._under_way.get(lookup.key) is lookup:
+            del self._under_way[lookup.key]
         lookup.partition.cold_reads.end(lookup.era)
         self._memory.release("payloads", lookup.size)
         if lookup.answer.done():

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from headwater.errors import HeadwaterError
 from headwater.log.descriptors import raise_limit
+from headwater.log_limit import limit_logs
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -34,6 +35,7 @@ def run(
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
         stream=sys.stderr,
     )
+    limit_logs()
     before, now = raise_limit()
     logging.getLogger("headwater.broker").debug("may open %d files (%d before)", now, before)
     import headwater.wire.only_kio  # noqa: F401 (before anything that needs kio)
@@ -74,8 +76,10 @@ async def _serve(broker: Broker) -> None:
     loop.set_exception_handler(broker.supervisor.stray)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    if any(listener.encrypted for listener in broker.doors.listeners):
-        loop.add_signal_handler(signal.SIGHUP, broker.doors.reload)  # read the certificates again
+    if any(listener.encrypted for listener in broker.socket_server.listeners):
+        loop.add_signal_handler(
+            signal.SIGHUP, broker.socket_server.reload
+        )  # read the certificates again
     try:
         async with broker:
             print(f"headwater: ready at {broker.bootstrap}, data in {broker.data}", flush=True)

@@ -1,19 +1,22 @@
 """The one budget for memory that strangers can make the broker hold (`queued.max.request.bytes`).
 
-Connections and handlers take from it and give back; the broker owns it. Four kinds of use are counted:
+Connections and handlers take from it and give back; the broker owns it. Five kinds of use are counted:
 
     frames      requests that are still coming in, as large as they have announced to be
+    logins      the same, of clients that have not logged in
     requests    decoded requests, as large as they are then, until they are answered
     payloads    records that are decompressed to be checked
     answers     what has been written to a socket and not been taken by its client, or is being read for it
 
 Nothing waits inside: who finds no room stops reading (or does not begin to answer) and is called when
-there is some, first come, first served, in four queues that do not hold each other up:
+there is some, first come, first served, in five queues that do not hold each other up:
 
+    login   frames of those who have not logged in: they have a sixteenth of the limit together
     small   frames of up to 1 MiB: while the whole is within the limit
     large   larger frames: the same, and they have no more than half of it together
     answer  Fetch and ShareFetch: while answers have less than half of the limit
-    list    lists of groups, producers and the like: the same, and one at a time
+    list    lists of groups, producers and the like, offsets, metadata and configs where these are many: the
+            same, and one at a time
 
 While no more than a quarter is used, one is let through whatever its size, so that nothing waits for
 ever: what is held stays within the limit, or a quarter of it and one largest request. Requests of up
@@ -34,8 +37,8 @@ SMALL_BYTES = 64 * 1024
 STALL_SECONDS = 3.0
 """Without a byte for so long, while others wait for memory, a connection that holds some is dropped."""
 HOLD_SECONDS = 30.0
-"""The same, however many bytes trickle."""
-SMALL, LARGE, ANSWER, LIST = "small", "large", "answer", "list"
+"""The same, however many bytes trickle; of who has not logged in, `STALL_SECONDS` as well."""
+LOGIN, SMALL, LARGE, ANSWER, LIST = "login", "small", "large", "answer", "list"
 
 
 class Holder(Protocol):
@@ -58,7 +61,7 @@ class MemoryBudget:
         self._large = 0
         """Of the frames, those in the queue of that name."""
         self._waiting: dict[str, OrderedDict[Holder, None]] = {
-            queue: OrderedDict() for queue in (SMALL, LARGE, ANSWER, LIST)
+            queue: OrderedDict() for queue in (LOGIN, SMALL, LARGE, ANSWER, LIST)
         }
         self._lister: Holder | None = None
         """For whom a list is being made; it is counted when it is written to the socket."""
@@ -88,29 +91,32 @@ class MemoryBudget:
 
     # ---- frames --------------------------------------------------------------------------------
 
-    def reserve_frame(self, holder: Holder, size: int) -> bool:
+    def reserve_frame(self, holder: Holder, size: int, *, stranger: bool = False) -> bool:
         """Room for a frame of so many bytes; if there is none, `holder` waits for it.
 
         All of it or nothing: frames that each hold a part would wait for each other for ever.
+        `stranger`: it has not logged in.
         """
-        queue = LARGE if size > LARGE_BYTES else SMALL
+        queue = LOGIN if stranger else LARGE if size > LARGE_BYTES else SMALL
         if not self._fits(queue, size) or self._is_behind(holder, queue):
             self._waiting[queue][holder] = None
             return False
         self._waiting[queue].pop(holder, None)
-        self.used["frames"] += size
+        self.used["logins" if stranger else "frames"] += size
         if queue is LARGE:
             self._large += size
         return True
 
-    def release_frame(self, size: int) -> None:
-        if size > LARGE_BYTES:
+    def release_frame(self, size: int, *, stranger: bool = False) -> None:
+        if size > LARGE_BYTES and not stranger:
             self._large -= size
-        self.release("frames", size)
+        self.release("logins" if stranger else "frames", size)
 
     def _fits(self, queue: str, size: int) -> bool:
         if self.limit < 0:
             return True
+        if queue is LOGIN:
+            return not self.used["logins"] or self.used["logins"] + size <= self.limit // 16
         held = self.held
         if held <= self.limit // 4 and (queue is SMALL or not self._large):
             return True

@@ -14,12 +14,12 @@ from typing import NamedTuple
 from headwater.broker import internal_topics
 from headwater.broker.bounds import WRITES_OF_OFFSETS
 from headwater.broker.groups.journal import RecordTooLarge
+from headwater.broker.internal_topic import InternalTopic, Producer
 from headwater.broker.partition import Partition
 from headwater.broker.promise import promise
 from headwater.broker.topics import Topics
 from headwater.log.replay import Batch
-from headwater.record import batch as batches
-from headwater.record import control, records
+from headwater.record import control
 from headwater.record.errors import RecordError
 from headwater.record.records import Record
 
@@ -33,12 +33,11 @@ Entries = list[tuple[bytes, bytes | None]]
 """Keys and values."""
 
 
-class Staged(NamedTuple):
-    """Records that are on their way to the disk."""
+class Ordered(NamedTuple):
+    """Records that are on their way to the disk (`Staged`), and which append they are."""
 
     partition: Partition
     next_offset: int
-    """Up to which the partition must be durable."""
     order: int
 
 
@@ -51,31 +50,23 @@ class OpenOffset(NamedTuple):
     order: int
 
 
-class OffsetsTopic:
-    """The coordinator's store: append, and replay.
-
-    Every append has a number, its `order`: of two of the same group, the one that stands later in the
-    log has the higher one.
-    """
+class OffsetsTopic(InternalTopic):
+    """The coordinator's store. Every append has a number, its `order`: of two of the same group, the one that
+    stands later in the log has the higher one."""
 
     def __init__(self, topics: Topics, now_ms: Callable[[], int]) -> None:
-        self._topics = topics
-        self._now_ms = now_ms
+        super().__init__(NAME, topics, now_ms)
         self.pending: list[OpenOffset] = []
         self._orders = count(1)
         self._making = asyncio.Lock()
         self._until_made = 0
         """Appends that wait for the topic to be made."""
 
-    async def ensure(self) -> int:
-        """Make the topic on first use; returns its number of partitions. Raises StorageFailed."""
-        return (await self._topics.ensure(NAME)).partitions
-
     def append(self, group_id: str, entries: Entries) -> Awaitable[int]:
         """Durable when done; the result is its order. It is appended now, unless the topic has to be
         made first. Raises StorageFailed, RecordTooLarge."""
-        if self._until_made == 0 and self._topics.has(NAME, 0):
-            return _durable(self._stage(group_id, entries))
+        if self._until_made == 0 and self.is_there:
+            return _durable(self._stage_ordered(group_id, entries))
         self._until_made += 1
         return self._append_when_made(group_id, entries)
 
@@ -83,31 +74,23 @@ class OffsetsTopic:
         try:
             async with self._making:  # whoever came first is first in the log
                 await self.ensure()
-                durable = _durable(self._stage(group_id, entries))
+                durable = _durable(self._stage_ordered(group_id, entries))
         finally:
             self._until_made -= 1
         return await durable
 
-    def _stage(
-        self, group_id: str, entries: Entries, producer: tuple[int, int] | None = None
-    ) -> Staged:
-        partition = self._topics.internal(NAME, group_id)
+    def _stage_ordered(
+        self, group_id: str, entries: Entries, producer: Producer | None = None
+    ) -> Ordered:
+        partition = self.partition_of(group_id)
         _check_size(partition, entries)
-        now_ms = self._now_ms()
-        rows = [Record(n, now_ms, key, value) for n, (key, value) in enumerate(entries)]
-        data = records.build(rows) if producer is None else _transactional(rows, producer)
-        offset = partition.append(data, batches.read_header(data), now_ms)
-        return Staged(partition, offset + len(entries), next(self._orders))
+        return Ordered(*self.stage(partition, entries, producer), next(self._orders))
 
-    def partition_of(self, group_id: str) -> int:
-        """Where a group's records are. Raises StorageFailed if the topic is not there."""
-        return self._topics.internal(NAME, group_id).number
+    def append_pending(self, group_id: str, entries: Entries, producer: Producer) -> Ordered:
+        """Offsets of a transaction of this producer. Raises StorageFailed, RecordTooLarge."""
+        return self._stage_ordered(group_id, entries, producer)
 
-    def append_pending(self, group_id: str, entries: Entries, producer: tuple[int, int]) -> Staged:
-        """Offsets of a transaction of this producer (id, epoch). Raises StorageFailed, RecordTooLarge."""
-        return self._stage(group_id, entries, producer)
-
-    def replay(self) -> Iterator[Replayed]:
+    def settled(self) -> Iterator[Replayed]:
         """(key, value, timestamp) of every record that counts, oldest first within each partition.
 
         Those of a transaction come when its marker does. What is still open when all is read is in
@@ -115,7 +98,7 @@ class OffsetsTopic:
         """
         self.pending = []
         settling = Settling()
-        for number, batch in self._topics.replay(NAME):
+        for number, batch in self.replay():
             if number != settling.partition:
                 self._keep_pending(settling)
                 settling = Settling(number)
@@ -136,13 +119,7 @@ class OffsetsTopic:
             )
 
 
-def _transactional(rows: list[Record], producer: tuple[int, int]) -> bytes:
-    return records.build(
-        rows, producer_id=producer[0], producer_epoch=producer[1], transactional=True
-    )
-
-
-def _durable(staged: Staged) -> Awaitable[int]:
+def _durable(staged: Ordered) -> Awaitable[int]:
     """Its order, once it is durable; called in the turn of the append."""
     return _order_when(promise(staged.partition, staged.next_offset), staged.order)
 

@@ -94,8 +94,8 @@ class Partition:
         """Held by whoever has segments written anew: compaction, excision."""
         self.maintenance = asyncio.Lock()
         """Held by whoever removes or replaces segments."""
-        self.compaction_failed = 0
-        """Not to be compacted again before this time."""
+        self.compaction_failed = -1
+        """Not to be compacted again before this time, in milliseconds of the clock that never goes back."""
         self.is_closed = False
         """Deleted, or the broker stops: whoever waited for `maintenance` must leave the folder alone."""
         self._disk = disk

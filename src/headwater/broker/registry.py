@@ -26,8 +26,24 @@ if TYPE_CHECKING:
 
 Response = Mapping[str, Any]
 Handler = Callable[["Broker", Any, "Context"], "Response | Later | Awaitable[Response]"]
+Lists = Callable[["Broker", object], bool]
 NO_ANSWER: Response = MappingProxyType({})
 """What a handler gives when the protocol wants no answer (Produce with acks=0)."""
+
+
+def always(broker: Broker, request: object) -> bool:
+    """Of an API that lists what all clients have made."""
+    return True
+
+
+def anybody(name: str) -> bool:
+    """Without an authorizer."""
+    return True
+
+
+def never(broker: Broker, request: object) -> bool:
+    """Of most others."""
+    return False
 
 
 class Later:
@@ -84,6 +100,8 @@ class Context:
     client_host: str
     connection: Any = None
     """Identity of the connection, for what must end with it."""
+    may_create: Callable[[str], bool] = anybody
+    """Whether the client may make a topic of this name, where a request leads to that by the way."""
 
     @property
     def principal(self) -> str:
@@ -120,8 +138,8 @@ class Api:
     """May start before the connection's earlier requests are answered (answers stay in order)."""
     answer_is_large: bool = False
     """Is begun only when there is memory for what it reads."""
-    lists: bool = False
-    """Its answer grows with what all clients have made: one such answer is made at a time."""
+    lists: Lists = never
+    """Whether the answer to a request may be much more than that: one such answer is made at a time."""
     rows_depth: int = 4
     """How deep rows lie within rows in its answer; exact only for those that are asked for all the time."""
     waits: bool = False

@@ -21,7 +21,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -36,6 +44,7 @@ if TYPE_CHECKING:
 
 
 SLICE_ELEMENTS = 250
+LOOKS_AT_ONCE = 50
 T = TypeVar("T")
 
 
@@ -46,11 +55,26 @@ class Pace:
         self._monotonic = monotonic
         self._since = monotonic()
 
+    @property
+    def is_due(self) -> bool:
+        """Whether this turn has been long enough."""
+        return self._monotonic() - self._since > TURN_S
+
     async def rest(self) -> None:
         """To be called between two pieces of work."""
-        if self._monotonic() - self._since > TURN_S:
+        if self.is_due:
             await asyncio.sleep(0)
             self._since = self._monotonic()
+
+
+async def in_turns(items: Iterable[T], monotonic: Callable[[], float]) -> AsyncIterator[T]:
+    """Each of them, however many there are: others are served in between. What they are taken from may
+    change then, so it must be theirs."""
+    pace = Pace(monotonic)
+    for number, item in enumerate(items):
+        if not number % LOOKS_AT_ONCE:
+            await pace.rest()
+        yield item
 
 
 class Path(NamedTuple):
@@ -82,6 +106,7 @@ PATHS = {
     65: Path(("transactional_ids",), ("transaction_states",), once=True),
     69: Path(("group_ids",), ("groups",), once=True),
     77: Path(("group_ids",), ("groups",), once=True),
+    89: Path(("group_ids",), ("groups",), once=True),
     90: Path(("groups", "topics", "partitions"), ("groups", "topics", "partitions"), once=True),
 }
 """By API key; versions that have no such array are not sliced."""

@@ -1,6 +1,7 @@
 """The one way to run something beside the traffic: nothing in the broker fails unseen, or for good.
 
     run     a task that is there as long as the broker is: started again after a failure
+    every   the same work again and again, at an interval that may change meanwhile
     duty    a piece of such a task: its failure is its own, and the task goes on
     spawn   work that is done once: its failure is logged and counted
     whole   the same, awaited; a stop waits for its end
@@ -25,6 +26,7 @@ from headwater.broker.health import Health
 
 logger = logging.getLogger("headwater.broker")
 
+TICK_S = 1.0
 FIRST_WAIT_S = 0.2
 LONGEST_WAIT_S = 30.0
 CALM_S = 60.0
@@ -52,6 +54,39 @@ class Supervisor:
     def run(self, name: str, work: Work) -> asyncio.Task[None]:
         """Until it is cancelled, or ends by itself."""
         return self._keep(asyncio.create_task(self._keep_running(name, work), name=name))
+
+    def every(
+        self,
+        name: str,
+        seconds: Callable[[], float],
+        work: Work,
+        *,
+        at_once: bool = False,
+        now: Callable[[], float] | None = None,
+    ) -> asyncio.Task[None]:
+        """`work` as a duty, again and again; `now` is another clock than the event loop's. The interval is
+        asked for at every tick of `TICK_S`: it may be changed while the broker runs."""
+        now = now or asyncio.get_running_loop().time
+        return self.run(name, lambda: self._repeat(name, seconds, work, now, at_once=at_once))
+
+    async def _repeat(
+        self,
+        name: str,
+        seconds: Callable[[], float],
+        work: Work,
+        now: Callable[[], float],
+        *,
+        at_once: bool,
+    ) -> None:
+        while True:
+            began = now()
+            while not at_once:
+                await asyncio.sleep(min(seconds(), TICK_S))
+                if seconds() <= TICK_S or now() - began >= seconds():
+                    break
+            at_once = False
+            with self.duty(name):
+                await work()
 
     def spawn(
         self,
@@ -95,25 +130,31 @@ class Supervisor:
         loop.call_soon_threadsafe(self.call, name, callback, *arguments)
 
     @contextmanager
-    def duty(self, name: str, what: str = "") -> Iterator[None]:
+    def duty(
+        self, name: str, what: str = "", is_gone: Callable[[], bool] = lambda: False
+    ) -> Iterator[None]:
         """A failure inside ends the block and nothing else. With `what` it is a part of a duty: one
-        partition of many, whose success says nothing of the others."""
+        partition of many, whose success says nothing of the others. What `is_gone` by then, deleted
+        while it was worked on, has not failed."""
         failures = self.health.task(name).failures
         try:
             yield
         except Exception as error:
-            self.failed(name, error, what)
+            if not is_gone():
+                self.failed(name, error, what)
         else:
             if not what and self.health.task(name).failures == failures:
                 self.health.succeeded(name)
 
     async def whole(self, name: str, work: Coroutine[Any, Any, T]) -> T:
-        """Do it to its end, and only then be cancelled: for what must not be left half done."""
-        task = self.spawn(name, work)
+        """Do it to its end, and only then be cancelled: for what must not be left half done. Its failure is
+        the caller's, or, where that has gone, seen here."""
+        task = self._keep(asyncio.create_task(work, name=name))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             await asyncio.wait([task])
+            self._observe(name, task)
             raise
 
     async def end(self, task: asyncio.Task[Any] | None) -> None:

@@ -12,11 +12,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from dataclasses import replace
 
 from kio.schema.errors import ErrorCode
@@ -25,46 +23,23 @@ from headwater.broker import internal_topics
 from headwater.broker.catalogue import Catalogue, Topic
 from headwater.broker.disk import DiskThreads
 from headwater.broker.partition import Partition
-from headwater.broker.settings import Settings, check_topic_overrides, topic_config
+from headwater.broker.settings import Settings, check_topic_overrides
+from headwater.broker.supervisor import Supervisor
+from headwater.broker.topic_admission import (
+    PARTITIONS_MAX,
+    Admission,
+    TopicError,
+    anything,
+    check_name,
+    clashing,
+    storage_errors,
+    unknown_topic,
+)
 from headwater.log.partition import StorageFailed
 from headwater.log.replay import Batch
 from headwater.log.store import LogStore
 
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 logger = logging.getLogger("headwater.broker")
-
-PARTITIONS_MAX = 10_000
-"""Of one topic. Each has a folder and open files; more is a mistake on one machine."""
-
-
-class TopicError(Exception):
-    """A topic operation that is refused, with the protocol's code."""
-
-    def __init__(self, code: ErrorCode, sentence: str) -> None:
-        super().__init__(sentence)
-        self.code = code
-
-
-def check_name(name: str) -> None:
-    """Raise TopicError unless a topic may be called this."""
-    if name in ("", ".", ".."):
-        raise TopicError(ErrorCode.invalid_topic_exception, f"{name!r} is not a topic name")
-    if not _NAME.fullmatch(name):
-        raise TopicError(
-            ErrorCode.invalid_topic_exception,
-            f"Topic name is invalid: {name[:300]!r} is not made of at most 249 ASCII letters, "
-            f"digits, '.', '_' and '-'",
-        )
-
-
-@contextmanager
-def _storage_errors() -> Iterator[None]:
-    try:
-        yield
-    except (StorageFailed, OSError) as error:
-        raise TopicError(
-            ErrorCode.kafka_storage_error, f"the disk refused the change: {error}"
-        ) from error
 
 
 class Topics:
@@ -77,6 +52,7 @@ class Topics:
         settings: Settings,
         executor: Executor,
         disk: DiskThreads,
+        supervisor: Supervisor,
     ) -> None:
         self.partitions: dict[tuple[str, int], Partition] = {}
         self.offline: dict[tuple[str, int], str] = {}
@@ -90,6 +66,7 @@ class Topics:
         self._settings = settings
         self._executor = executor
         self._disk = disk
+        self._supervisor = supervisor
 
     async def open_all(self) -> None:
         """At start: every partition that the catalogue names. Folders of deleted topics are removed,
@@ -119,13 +96,13 @@ class Topics:
 
     def _open(self, topic: Topic, first: int, *, is_new: bool = True) -> None:
         """Open the partitions from `first` on (disk work)."""
-        config = topic_config(self._settings, topic.configs)
+        config = topic.log_config(self._settings)
         for number in range(first, topic.partitions):
             self._store.open_log(topic.name, number, config, topic.id, is_new=is_new)
 
     def _open_found(self, topic: Topic) -> None:
         """At start: what cannot be read must not keep the others from being served."""
-        config = topic_config(self._settings, topic.configs)
+        config = topic.log_config(self._settings)
         whole = topic.name in internal_topics.KAFKAS
         for number in range(topic.partitions):
             if why := self._store.open_found(topic.name, number, config, topic.id, whole):
@@ -133,7 +110,7 @@ class Topics:
 
     def _adopt(self, topic: Topic, first: int) -> None:
         """From here on `reconfigure` finds them; what was changed while they were opened counts, too."""
-        config = topic_config(self._settings, topic.configs)
+        config = topic.log_config(self._settings)
         for number in range(first, topic.partitions):
             log = self._store.logs.get((topic.name, number))
             if log is not None:  # else it is offline
@@ -150,7 +127,7 @@ class Topics:
             raise TopicError(ErrorCode.invalid_topic_exception, reserved)
         if name in self._catalogue.topics:
             raise TopicError(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
-        clash = self._clash(name)
+        clash = clashing(name, itertools.chain(self._catalogue.topics, self._making))
         if clash is not None:
             raise TopicError(
                 ErrorCode.invalid_topic_exception,
@@ -167,15 +144,6 @@ class Topics:
             raise TopicError(ErrorCode.invalid_config, problem)
         return Topic(name, uuid.uuid4(), partitions, configs, self._store.now_ms())
 
-    def _clash(self, name: str) -> str | None:
-        """Kafka treats '.' and '_' as one letter here, because its metric names do."""
-        if "." not in name and "_" not in name:
-            return None
-        same = name.replace(".", "_")
-        names = itertools.chain(self._catalogue.topics, self._making)
-        others = (each for each in names if each != name)
-        return next((each for each in others if each.replace(".", "_") == same), None)
-
     async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
         """Make a topic; done when it survives a crash and can be used.
 
@@ -183,8 +151,13 @@ class Topics:
         until its record is there, or is refused, nobody can do more with its name than wait.
         """
         topic, made = await self._begin_to_make(name, partitions, configs)
+        return await self._supervisor.whole("topics", self._make(topic, made))
+
+    async def _make(self, topic: Topic, made: asyncio.Event) -> Topic:
+        """Whoever stops waiting for it: open folders without a record would keep their name from being
+        used until the next start."""
         try:
-            with _storage_errors():
+            with storage_errors():
                 try:
                     await self._run(self._open, topic, 0)
                     async with self._catalogue.changing:
@@ -195,7 +168,7 @@ class Topics:
                     raise
             return topic
         finally:
-            del self._making[name]
+            del self._making[topic.name]
             made.set()
 
     async def _begin_to_make(
@@ -230,17 +203,14 @@ class Topics:
             raise StorageFailed(f"{name} is being deleted")
         return topic
 
-    def internal(self, name: str, key: str) -> Partition:
-        """Where the records of this key are in one of Kafka's internal topics. Raises StorageFailed if
-        that is not there yet, or offline."""
-        number = self.hashed(name, key)
-        partition = self.partitions.get((name, number))
-        if partition is None:
-            raise StorageFailed(self.offline.get((name, number), f"{name} is not there"))
-        return partition
-
     def has(self, name: str, number: int) -> bool:
         return (name, number) in self.partitions or (name, number) in self.offline
+
+    def absence(self, name: str, number: int) -> ErrorCode:
+        """Why there is no such partition: its files could not be read at start, or there is none."""
+        if (name, number) in self.offline:
+            return ErrorCode.kafka_storage_error
+        return ErrorCode.unknown_topic_or_partition
 
     def is_offline(self, name: str, key: str) -> bool:
         """Whether the records of this key are in a partition that could not be read: nobody knows what
@@ -248,32 +218,27 @@ class Topics:
         return (name, self.hashed(name, key)) in self.offline
 
     def hashed(self, name: str, key: str) -> int:
-        """The number of that partition, by Kafka's rule: Java's hash of the key."""
+        """The partition of a key's records in an internal topic, by Kafka's rule: Java's hash of the key."""
         topic = self._catalogue.topics.get(name)
         return internal_topics.java_hash(key) % topic.partitions if topic else 0
 
-    def replay(self, name: str) -> Iterator[tuple[int, Batch]]:
-        """(partition, batch) of everything durable in an internal topic, oldest first within each
-        partition; see `LogStore.replay` for what cannot be read. What is offline is left out."""
-        topic = self._catalogue.topics.get(name)
-        for number in range(topic.partitions if topic else 0):
-            partition = self.partitions.get((name, number))
-            for batch in self.replay_from(partition, 0) if partition is not None else ():
-                yield number, batch
-
     def replay_from(self, partition: Partition, offset: int) -> Iterator[Batch]:
-        """The same of one partition, from an offset on."""
+        """Everything durable in a partition, from an offset on; see `LogStore.replay` for what cannot be
+        read."""
         row = internal_topics.find(partition.topic)
         meaning = row.loss if row is not None else "these records are missing"
         return self._store.replay(partition.log, offset, meaning)
 
-    async def grow(self, name: str, partitions: int) -> None:
-        """Add partitions up to this number."""
+    async def grow(self, name: str, partitions: int, admit: Admission = anything) -> None:
+        """Add partitions up to this number, if `admit` has nothing against it. Raises TopicError."""
         async with self._catalogue.changing:
-            topic = self._catalogue.topics[name]
+            topic = self._catalogue.topics.get(name)
+            if topic is None:
+                raise unknown_topic()
+            admit(topic)
             first = topic.partitions
             grown = replace(topic, partitions=partitions)
-            with _storage_errors():
+            with storage_errors():
                 try:
                     await self._run(self._open, grown, first)
                     await self._catalogue.put_topic(grown)
@@ -282,8 +247,8 @@ class Topics:
                     raise
             self._adopt(grown, first)
 
-    async def delete(self, name: str) -> None:
-        """Remove a topic and its data. Raises TopicError."""
+    async def delete(self, name: str, admit: Admission = anything) -> Topic:
+        """Remove a topic and its data, if `admit` has nothing against it. Raises TopicError."""
         kept = internal_topics.why_kept(name)
         if kept is not None and name in self._catalogue.topics:
             raise TopicError(ErrorCode.invalid_topic_exception, kept)
@@ -293,9 +258,10 @@ class Topics:
                 raise TopicError(
                     ErrorCode.unknown_topic_or_partition, f"Topic '{name}' does not exist."
                 )
-            with _storage_errors():
+            admit(topic)
+            with storage_errors():
                 try:
-                    await self._catalogue.remove_topic(name)
+                    others_gone = await self._catalogue.remove_topic(name)
                 except (StorageFailed, OSError):
                     self._in_doubt.add(name)
                     raise
@@ -309,6 +275,8 @@ class Topics:
                         await partition.cold_reads.over()
             if await self._close(topic, 0):
                 self._catalogue.deleted.discard(topic.id)
+            await others_gone
+            return topic
 
     def is_in_doubt(self, name: str) -> bool:
         """Whether the next start may find that this topic was deleted, although whoever asked for that
@@ -335,7 +303,7 @@ class Topics:
 
     def reconfigure(self, topic: Topic) -> None:
         """Let a topic's logs follow its changed configs (or changed defaults)."""
-        config = topic_config(self._settings, topic.configs)
+        config = topic.log_config(self._settings)
         for number in range(topic.partitions):
             partition = self.partitions.get((topic.name, number))
             if partition is not None:

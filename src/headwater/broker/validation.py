@@ -24,6 +24,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 from headwater.broker.memory import MemoryBudget
+from headwater.broker.schema_check import SchemaCheck
 from headwater.log.append import prepare, stored_codec
 from headwater.log.config import LogConfig
 from headwater.record.batch import HEADER_BYTES, BatchHeader
@@ -60,6 +61,8 @@ class Candidate(NamedTuple):
     data: bytes
     config: LogConfig
     now_ms: int
+    schemas: SchemaCheck | None = None
+    """Of a topic with `schema.validation=true`: always in a thread, as it may read `_schemas`."""
 
 
 class Validation:
@@ -103,7 +106,9 @@ def is_little(candidates: Sequence[Candidate]) -> bool:
     if len(candidates) > AT_ONCE_BATCHES_MAX:
         return False
     size = compressed = compressed_bytes = records = 0
-    for data, config, _ in candidates:
+    for data, config, _, schemas in candidates:
+        if schemas is not None:
+            return False
         size += len(data)
         if len(data) < HEADER_BYTES:
             continue
@@ -180,7 +185,7 @@ class Bounds:
             return error.with_traceback(None)
 
     def _prepared(self, candidate: Candidate, payload_bytes: int) -> tuple[Buffer, BatchHeader]:
-        data, config, now_ms = candidate
+        data, config, now_ms, schemas = candidate
         if len(data) >= HEADER_BYTES:
             count = _record_count(data)
             if count * RECORD_BYTES_MIN <= max(len(data), payload_bytes):
@@ -195,6 +200,8 @@ class Bounds:
             self._grown_bytes -= header.size
             if self._grown_bytes < 0:
                 raise PayloadTooLarge(f"more than {GROWN_BYTES_MAX} bytes to be stored otherwise")
+        if schemas is not None:
+            schemas.check(stored)
         return stored, header
 
     def _payload(self, size: int) -> None:

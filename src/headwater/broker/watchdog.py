@@ -93,7 +93,7 @@ class Watchdog:
         self._answered.clear()
         loop.call_soon_threadsafe(self._answered.set)
         turn_s, answered = 0.0, False
-        while not answered:
+        while not answered and not self._stopped.is_set():  # a stop waits for us: no answer comes
             before, before_cpu = time.monotonic(), time.process_time()
             answered = self._answered.wait(step_s)
             passed, cpu = time.monotonic() - before, time.process_time() - before_cpu

@@ -1,7 +1,8 @@
 """Who changed what: the newest of what the broker wrote down; for `headwater audit` and the console.
 
 Two topics, written by the broker alone: `__headwater_changes` (topics, settings, users, permissions, quotas,
-groups) and `__headwater_audit` (excisions). Apache Kafka has neither, and then there is nothing to tell.
+groups) and `__headwater_audit` (excisions). Apache Kafka has neither, and then there is nothing to tell. A
+third is the edges': `__headwater_edge_changes` (webhook subscriptions), with the token that asked.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from headwater.client.log import Log
 from headwater.client.records import Record
 
 CHANGES, EXCISIONS = "__headwater_changes", "__headwater_audit"
+EDGE_CHANGES = "__headwater_edge_changes"
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,13 @@ class Entry:
     details: Mapping[str, object] = field(default_factory=dict)
     error: str | None = None
     """Why it was not done; None: it was."""
+    on_behalf_of: str = ""
+    """For whom, where the broker takes the principal's word for it."""
+
+    @property
+    def who(self) -> str:
+        """As a table says it."""
+        return f"{self.on_behalf_of}, by {self.principal}" if self.on_behalf_of else self.principal
 
     def as_json(self) -> dict[str, object]:
         return {**vars(self), "details": dict(self.details)}
@@ -42,7 +51,7 @@ class Entry:
 def newest(log: Log, count: int) -> list[Entry]:
     """The newest first, at most so many."""
     found: list[Entry] = []
-    for topic, read in ((CHANGES, change_of), (EXCISIONS, excision_of)):
+    for topic, read in ((CHANGES, change_of), (EDGE_CHANGES, change_of), (EXCISIONS, excision_of)):
         try:
             records = page(log, topic, back=True, limit=count).records
         except NotThere:
@@ -68,6 +77,7 @@ def change_of(record: Record) -> Entry | None:
         name=str(said.get("name") or ""),
         details=details if isinstance(details, dict) else {},
         error=None if error is None else str(error),
+        on_behalf_of=str(said.get("on_behalf_of") or ""),
     )
 
 

@@ -1,36 +1,40 @@
-"""Bytes as people read them: JSON, Avro in Confluent's framing, text, hexadecimal. Nothing is an error.
+"""Bytes as people read them: JSON, what a registry has the schema of, text, hexadecimal. Nothing is an error.
 
 | kind      | bytes                                                  | `value`                  |
 |-----------|--------------------------------------------------------|--------------------------|
 | `null`    | none: a tombstone, a record without a key              | None                     |
 | `json`    | an object, array, string, number, true, false, null    | the parsed value         |
-| `avro`    | 0, a schema's number in four bytes, the record         | the record               |
+| `avro`    | 0, a schema's id in four bytes, the record             | the record               |
+| `protobuf`, `json-schema`   the same, of these types              | the message, the value   |
 | `text`    | UTF-8                                                  | the text                 |
 | `hex`     | everything else                                        | the digits               |
 
 A number or word alone (`17`, `true`) is JSON and text at once; it is shown as text, with its parsed value.
-Avro's schemas lie in topics NAME.avro-schemas (see `capture.avro`); the one for the topic's own prefix is
+Schemas are those of the registry (`schemas.lookup`). A capture without one has put Avro's into the topic
+NAME.avro-schemas (see `capture.avro`): the one for the topic's own prefix is
 looked at first, and again for a number that it did not have, but not more often than every few seconds.
 """
 
 from __future__ import annotations
 
-import base64
-import io
 import json
 import logging
 import threading
 import time
 from dataclasses import dataclass
-from datetime import date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwater.client import ranges as reading
 from headwater.client.errors import told
 from headwater.client.log import TIMEOUT_S, Log
 from headwater.errors import HeadwaterError
+from headwater.schemas.values.errors import NotOfItsSchema
+
+if TYPE_CHECKING:
+    from headwater.schemas.values.codecs import Codec, Codecs
 
 SUFFIX = ".avro-schemas"
+BY_SCHEMA = ("avro", "protobuf", "json-schema")
 _AGAIN_S = 5.0
 _LOGGER = logging.getLogger(__name__)
 
@@ -44,9 +48,14 @@ class Shown:
     value: Any
     note: str | None = None
 
+    @property
+    def is_by_schema(self) -> bool:
+        """Whether its bytes are no text, and a schema told what they say."""
+        return self.kind in BY_SCHEMA
+
     def pretty(self) -> str:
         """Over several lines, where it has an inner structure."""
-        if self.kind in ("json", "avro"):
+        if self.kind == "json" or self.is_by_schema:
             return json.dumps(self.value, indent=2, ensure_ascii=False)
         return self.text
 
@@ -60,39 +69,60 @@ class Decoder:
     def __init__(self, log: Log | None = None) -> None:
         self._log = log
         self._lock = threading.Lock()
-        self._schemas: dict[int, Any] = {}
+        self._codecs: Codecs | None = None
+        self._schemas: dict[int, Codec] = {}
         self._looked = -_AGAIN_S
 
     def decode(self, data: bytes | None, topic: str = "") -> Shown:
         if data is None:
             return _NULL
         if data[:1] == b"\0" and len(data) >= 5:
-            return self._avro(data, topic)
+            return self._by_schema(data, topic)
         try:
             text = data.decode()
         except UnicodeDecodeError:
             return Shown("hex", data.hex(), data.hex())
         return _text(text)
 
-    def _avro(self, data: bytes, topic: str) -> Shown:
+    def _by_schema(self, data: bytes, topic: str) -> Shown:
         number = int.from_bytes(data[1:5], "big")
         try:
-            import fastavro
-        except ImportError:
-            note = "looks like Avro; pip install 'headwater[avro]' shows it"
-            return Shown("hex", data.hex(), data.hex(), note)
-        schema = self._schema(number, topic)
-        if schema is None:
-            return Shown("hex", data.hex(), data.hex(), f"no Avro schema {number} in the log")
-        try:
-            record = fastavro.schemaless_reader(io.BytesIO(data[5:]), schema)
-        except Exception as error:  # whatever the bytes make the library raise, they are shown
-            note = f"not of its Avro schema {number}: {type(error).__name__}"
-            return Shown("hex", data.hex(), data.hex(), note)
-        value = _plain(record)
-        return Shown("avro", json.dumps(value, ensure_ascii=False), value)
+            codec = self._codec(number, topic)
+            if codec is None:
+                return _hex(data, f"no schema {number} in the log")
+            value = codec.decode(data[5:])
+        except ModuleNotFoundError as error:
+            note = f"looks like Avro; pip install 'headwater[avro]' shows it ({error.name})"
+            return _hex(data, note)
+        except NotOfItsSchema as error:
+            return _hex(data, f"not of its schema {number}: {error.sentence}")
+        except HeadwaterError as error:
+            return _hex(data, error.sentence)
+        if codec.kind == "json-schema":  # as it was sent: no number loses a digit
+            return Shown(codec.kind, " ".join(data[5:].decode().split("\n")), value)
+        return Shown(codec.kind, json.dumps(value, ensure_ascii=False), value)
 
-    def _schema(self, number: int, topic: str) -> Any:
+    def _codec(self, number: int, topic: str) -> Codec | None:
+        """By the registry; or by what a capture without one has put aside."""
+        from headwater.schemas.values.errors import SchemaNotFound
+
+        if self._log is not None:
+            try:
+                return self._registry(self._log).of(number)
+            except SchemaNotFound:
+                pass
+        return self._put_aside(number, topic)
+
+    def _registry(self, log: Log) -> Codecs:
+        with self._lock:
+            if self._codecs is None:
+                from headwater.schemas.lookup import lookup_beside
+                from headwater.schemas.values.codecs import Codecs
+
+                self._codecs = Codecs(lookup_beside(log))
+            return self._codecs
+
+    def _put_aside(self, number: int, topic: str) -> Codec | None:
         with self._lock:
             if number not in self._schemas and self._log is not None:
                 try:
@@ -122,11 +152,11 @@ class Decoder:
                     self._learn(record.value)
 
     def _learn(self, value: bytes) -> None:
-        import fastavro
+        from headwater.schemas.values.avro import AvroCodec
 
         try:
             said = json.loads(value)
-            self._schemas[said["id"]] = fastavro.parse_schema(json.loads(said["schema"]))
+            self._schemas[said["id"]] = AvroCodec(said["schema"])
         except Exception as error:  # a topic of that name may hold anything
             _LOGGER.debug("no Avro schema: %s", error)
 
@@ -143,16 +173,5 @@ def _text(text: str) -> Shown:
         return Shown("text", text, text)
 
 
-def _plain(value: Any) -> Any:
-    """What fastavro reads, as JSON has it."""
-    if isinstance(value, dict):
-        return {str(name): _plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    return str(value)
+def _hex(data: bytes, note: str) -> Shown:
+    return Shown("hex", data.hex(), data.hex(), note)

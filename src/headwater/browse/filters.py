@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 _PARTS = ("key", "value", "headers")
 _ABSENT = object()
+NAMES_MAX = 32
+"""In the path of a field: at every level each way to read the dots is tried, for every record."""
+_INDEX = re.compile("[0-9]{1,9}")
+"""Of a list; not all that `isdigit` takes for a digit is a number."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,11 @@ def _where_test(condition: str, decoder: Decoder) -> Keep:
             f"{condition!r} is no condition", hint="write FIELD=VALUE, as in after.total=12"
         )
     path, sign, text = found[1].strip().split("."), found[2], found[3]
+    if len(path) > NAMES_MAX:
+        raise BadRequest(
+            f"{condition[:20]!r}… goes through {len(path)} names, and {NAMES_MAX} are the most",
+            hint="name a field that is less deep",
+        )
     wanted, wants_equal = _json(text), sign == "="
 
     def test(record: Record) -> bool:
@@ -146,7 +155,7 @@ def field_of(value: Any, path: list[str]) -> Any:
     if not path:
         return value
     if isinstance(value, list):
-        at = int(path[0]) if path[0].isdigit() else len(value)
+        at = int(path[0]) if _INDEX.fullmatch(path[0]) else len(value)
         return field_of(value[at], path[1:]) if at < len(value) else _ABSENT
     if not isinstance(value, dict):
         return _ABSENT
@@ -166,5 +175,5 @@ def _equal(at: Any, wanted: Any, text: str) -> bool:
 def _json(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text

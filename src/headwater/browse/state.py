@@ -96,7 +96,7 @@ def _as_json(decoder: Decoder, record: Record) -> bytes | None:
     if record.value is None:
         return None
     shown = decoder.decode(record.value, record.topic)
-    return json.dumps(shown.value).encode() if shown.kind == "avro" else record.value
+    return json.dumps(shown.value).encode() if shown.is_by_schema else record.value
 
 
 def _until(as_of: AsOf) -> Place:

@@ -43,6 +43,8 @@ class Batch:
     records: list[Record] = field(default_factory=list)
     rows: int = 0
     """Rows among the records: tombstones and BEGIN/END are not counted."""
+    streamed: bool = False
+    """Of a snapshot: changes that it catches up with, which no limit on its reading may hold up."""
 
 
 class Announcements:
@@ -84,6 +86,8 @@ class Lag:
     bytes: int | None = None
     seconds: float | None = None
     detail: str = ""
+    facts: tuple[tuple[str, str | int], ...] = ()
+    """What the database keeps for the capture, name by name; whole numbers are bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +99,23 @@ class Progress:
     rows_expected: int
     tables_done: int
     tables: int
+
+
+class Throttle:
+    """A snapshot that spares its database: at most so many rows a second; 0: no limit.
+
+    Rows are paid for after they were read, so that a batch of any size goes through, and the next one
+    waits for it.
+    """
+
+    def __init__(self, rows_per_second: int) -> None:
+        self._rows_per_second = rows_per_second
+        self._paid_until_s: float | None = None
+
+    def pause_s(self, rows: int, now_s: float) -> float:
+        """After `rows` were read; `now_s` is a clock that only goes forward."""
+        if not self._rows_per_second:
+            return 0.0
+        begin_s = now_s if self._paid_until_s is None else max(self._paid_until_s, now_s)
+        self._paid_until_s = begin_s + rows / self._rows_per_second
+        return self._paid_until_s - now_s

@@ -9,6 +9,7 @@ Settings that only one kind of source knows are in `options`; the source refuses
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -19,9 +20,13 @@ from typing import Any
 from headwater import format_version
 from headwater.capture.change import Announcements
 from headwater.capture.errors import Misconfigured
+from headwater.errors import nearest
+from headwater.schemas.address import registry_of
 from headwater.secrets import expand
 
-FORMATS = ("json", "avro")
+FORMATS = ("json", "avro", "protobuf", "json-schema")
+REGISTRY = "HEADWATER_REGISTRY"
+"""In the environment: the address of a registry, where the file names none."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 
@@ -37,7 +42,10 @@ class CaptureConfig:
     client: Mapping[str, str] = field(default_factory=dict)
     """Settings of librdkafka, for a secured broker."""
     format: str = "json"
-    """Of the records of tables: json, or avro with its schemas on the topic NAME.avro-schemas."""
+    """Of the records of tables. All but json have their schemas in the registry; avro, where there is none,
+    on the topic NAME.avro-schemas."""
+    registry: str | None = None
+    """The address of the registry that schemas are told to."""
     schema: bool = False
     """Each JSON record carries its schema, as Kafka Connect's JSON converter has it."""
     tombstones: bool = True
@@ -48,6 +56,10 @@ class CaptureConfig:
     """Of topics that are created; -1: the broker's default."""
     record_bytes_max: int = 64 << 20
     """A larger record becomes a dead letter in NAME.dead-letters; topics are altered to take others."""
+    snapshot_rows_per_second: int = 0
+    """What the first snapshot may ask of its database at most; 0: as much as it gives."""
+    snapshot_max_lag_s: float = 0.0
+    """The first snapshot waits while a replica of its database is further behind; 0: it does not look."""
     outbox: str | None = None
     """A table whose rows are events for the topics that they name."""
     traced: float = 0.0
@@ -63,25 +75,45 @@ class CaptureConfig:
                 f"a capture cannot be called {self.name!r}",
                 hint="use up to 60 letters, digits, - and _",
             )
-        if self.format not in FORMATS:
-            raise Misconfigured(
-                f"capture {self.name}: format = {self.format!r} is not known",
-                hint=f"use one of {', '.join(FORMATS)}",
-            )
-        if self.format == "avro" and self.schema:
-            raise Misconfigured(
-                f"capture {self.name}: `schema` is for JSON; with Avro, schemas have their own topic",
-                hint='leave `schema` out, or set format = "json"',
-            )
+        self._check_format()
         if not isinstance(self.record_bytes_max, int) or self.record_bytes_max < 1_000:
             raise Misconfigured(
                 f"capture {self.name}: record_bytes_max = {self.record_bytes_max!r} is no size",
                 hint="give a number of bytes, such as 67108864",
             )
+        rate = self.snapshot_rows_per_second
+        if not isinstance(rate, int) or isinstance(rate, bool) or rate < 0:
+            raise Misconfigured(
+                f"capture {self.name}: snapshot_rows_per_second = {rate!r} is no number of rows",
+                hint="give a whole number, such as 5000; 0 is without a limit",
+            )
+        lag = self.snapshot_max_lag_s
+        if isinstance(lag, bool) or _number(lag) < 0:
+            raise Misconfigured(
+                f"capture {self.name}: snapshot_max_lag_s = {lag!r} is no number of seconds",
+                hint="give a number, such as 10; 0 is without a limit",
+            )
         if isinstance(self.traced, bool) or not 0 <= _number(self.traced) <= 1:
             raise Misconfigured(
                 f"capture {self.name}: traced = {self.traced!r} is no share of the records",
                 hint="a number from 0 to 1; 0.01 is one record of a hundred",
+            )
+
+    def _check_format(self) -> None:
+        if self.format not in FORMATS:
+            raise Misconfigured(
+                f"capture {self.name}: format = {self.format!r} is not known",
+                hint=f"use one of {', '.join(FORMATS)}",
+            )
+        if self.format != "json" and self.schema:
+            raise Misconfigured(
+                f"capture {self.name}: `schema` is for JSON; with {self.format} they are in the registry",
+                hint='leave `schema` out, or set format = "json"',
+            )
+        if self.format not in ("json", "avro") and self.registry is None:
+            raise Misconfigured(
+                f"capture {self.name}: format = {self.format!r} needs a registry",
+                hint='write [schemas] into headwater.toml, or registry = "http://…" into the capture',
             )
 
     @property
@@ -114,7 +146,8 @@ class CaptureConfig:
         """Raise for an option that nobody will look at."""
         for name in sorted(set(self.options) - known):
             raise Misconfigured(
-                f"capture {self.name}: there is no setting {name!r} for {self.scheme}",
+                f"capture {self.name}: there is no setting {name!r} for {self.scheme}"
+                f"{nearest(name, sorted(known | set(_COMMON)))}",
                 hint=f"use one of {', '.join(sorted(known | set(_COMMON)))}",
             )
 
@@ -128,8 +161,11 @@ _COMMON = {
     "topic_config": "topic_config",
     "partitions": "partitions",
     "record_bytes_max": "record_bytes_max",
+    "snapshot_rows_per_second": "snapshot_rows_per_second",
+    "snapshot_max_lag_s": "snapshot_max_lag_s",
     "outbox": "outbox",
     "traced": "traced",
+    "registry": "registry",
 }
 
 
@@ -145,6 +181,7 @@ def from_mapping(
             hint='for example from = "postgresql://user@host/database"',
         )
     common = {field: given.pop(key) for key, field in _COMMON.items() if key in given}
+    common.setdefault("registry", os.environ.get(REGISTRY) or None)
     if "tables" in common:
         common["tables"] = tuple(common["tables"])
     return CaptureConfig(
@@ -178,6 +215,9 @@ def from_file(
     ratio = _table(_table(document.get("edges")).get("tracing")).get("ratio")
     if ratio is not None:
         section = {"traced": ratio, **section}
+    registry = registry_of(_table(document.get("schemas"))) if "schemas" in document else None
+    if registry is not None and REGISTRY not in os.environ:
+        section = {"registry": registry, **section}
     return from_mapping(name, section, bootstrap, client)
 
 

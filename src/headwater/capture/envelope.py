@@ -17,13 +17,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from json.encoder import encode_basestring as quote
-from typing import Any
+from typing import Any, TypeAlias
 
 from headwater.capture.change import BY_KEY, EVERY_PARTITION, Headers, Record
+from headwater.capture.defaults import Default
 
 __all__ = [
     "UNAVAILABLE",
     "Column",
+    "Connect",
     "TableEncoder",
     "dumps",
     "envelope_schema",
@@ -32,6 +34,8 @@ __all__ = [
     "transaction_record",
 ]
 
+Connect: TypeAlias = dict[str, Any]
+"""A schema in Kafka Connect's terms."""
 UNAVAILABLE = '"__debezium_unavailable_value"'
 NULL = "null"
 
@@ -47,9 +51,16 @@ class Column:
     name: str
     connect: tuple[tuple[str, Any], ...] = (("type", "string"),)
     optional: bool = True
+    default: Default = None
+    """Of a column that must have a value, where the database gives it one."""
+    stored: str = ""
+    """The database's own type, where another one with the same schema writes the same value otherwise."""
 
-    def field(self) -> dict[str, Any]:
-        return {**dict(self.connect), "optional": self.optional, "field": self.name}
+    def field(self) -> Connect:
+        own: Connect = {"optional": self.optional}
+        if self.default is not None and not self.optional:
+            own["default"] = self.default
+        return {**dict(self.connect), **own, "field": self.name}
 
 
 class TableEncoder:
@@ -61,7 +72,7 @@ class TableEncoder:
         columns: Sequence[Column],
         key: Sequence[int],
         *,
-        schema: dict[str, Any] | None = None,
+        schema: Connect | None = None,
         tombstones: bool = True,
     ) -> None:
         """`key`: places of the key's columns (none: records without key). `schema`: the fields of the
@@ -88,6 +99,10 @@ class TableEncoder:
         places = self.key_places
         filled = self._key % tuple([values[place] for place in places])
         return f"{self._key_open}{filled}{self._key_close}".encode()
+
+    def key_prefix(self) -> str:
+        """What every key begins with."""
+        return self._key_open
 
     def created(self, after: Sequence[str], source: str, rest: str, op: str = "c") -> Record:
         """A row that is there now. `rest`: what follows the source block, from its comma on."""
@@ -188,7 +203,7 @@ def _template(names: Sequence[str]) -> str:
 
 def _struct(
     columns: Sequence[Column], name: str, *, optional: bool, field: str | None = None
-) -> dict[str, Any]:
+) -> Connect:
     shape: dict[str, Any] = {
         "type": "struct",
         "fields": [column.field() for column in columns],
@@ -200,14 +215,12 @@ def _struct(
     return shape
 
 
-def key_schema(topic: str, columns: Sequence[Column], key: Sequence[int]) -> dict[str, Any]:
+def key_schema(topic: str, columns: Sequence[Column], key: Sequence[int]) -> Connect:
     """The key's fields in Kafka Connect's terms."""
     return _struct([columns[place] for place in key], f"{topic}.Key", optional=False)
 
 
-def envelope_schema(
-    topic: str, columns: Sequence[Column], source: dict[str, Any]
-) -> dict[str, Any]:
+def envelope_schema(topic: str, columns: Sequence[Column], source: Connect) -> Connect:
     """The value's fields in Kafka Connect's terms."""
     transaction = {
         "type": "struct",

@@ -23,6 +23,10 @@ class SourceRefused(CaptureError):
     """The database does not allow what is needed (see `headwater capture check`)."""
 
 
+class TableAltered(CaptureError):
+    """A table or a column that was read about is not there any more: somebody has altered the table since."""
+
+
 class LogRefused(CaptureError):
     """The log does not take a batch, now or later: too large, or against the topic's settings."""
 
@@ -41,6 +45,11 @@ class CaptureFenced(CaptureError):
 
 class Interrupted(HeadwaterError):
     """The database or the log went away for now; the runner tries again from the stored position."""
+
+
+class WriterExpired(Interrupted):
+    """The log takes no more of this writer: the machine slept for longer than a transaction may last, or
+    another run begins. A new writer finds out which."""
 
 
 class BinlogUnreadable(CaptureError):

@@ -48,6 +48,15 @@ def cause(capture: str, reason: str, where: str) -> Cause:
     return Cause(f"headwater.capture.{capture}", reason, where)
 
 
+def misplaced(capture: str, record: FullRecord, partitions: int) -> FullRecord:
+    """The dead letter for an event that names a partition which is not there: no log would take it."""
+    topic, key, value, headers, partition = record
+    reason = f"topic {topic} has no partition {partition}, only {partitions}"
+    own = [(name, text.encode() if isinstance(text, str) else text) for name, text in headers or ()]
+    letter = dead_letter.letter(key, value, own, cause(capture, reason, topic))
+    return letters_topic(capture), letter.key, letter.value, letter.headers, BY_KEY
+
+
 class Router:
     """One outbox table of one capture."""
 

@@ -26,7 +26,7 @@ _NOT_PLACES = ("schemas", "tables", "snapshot", "incremental")
 
 
 def letters_topic(capture: str) -> str:
-    """The topic for rows that are too large."""
+    """The topic for rows that the log does not take."""
     return dead_letters.beside(capture)
 
 
@@ -59,14 +59,17 @@ def size_of(record: Record) -> int:
     return len(record[1] or b"") + len(record[2] or b"")
 
 
+def place_of(position: Position) -> Position:
+    """What a letter says of where its row was."""
+    return {name: at for name, at in position.items() if name not in _NOT_PLACES}
+
+
 def letter(capture: str, record: Record, position: Position) -> tuple[FullRecord, str]:
     """The record that is too large, as a dead letter; and what is to be said of it."""
     topic, key, value = record[:3]
     reason = f"a record of {size_of(record):,} bytes is larger than {topic} takes"
-    place = {name: at for name, at in position.items() if name not in _NOT_PLACES}
-    cause = Cause(
-        f"headwater.capture.{capture}", reason, topic, more={"position": json.dumps(place)}
-    )
+    more = {"position": json.dumps(place_of(position))}
+    cause = Cause(f"headwater.capture.{capture}", reason, topic, more=more)
     made = dead_letter.letter(key, value, (), cause)
     letters = letters_topic(capture)
     shown = (key or b"null").decode("utf-8", "replace")[:200]

@@ -10,13 +10,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
-from headwater.capture.change import Batch, Position, begins_again, in_snapshot
+from headwater.capture.change import Batch, Position, Throttle, begins_again, in_snapshot
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import CaptureError, Interrupted, StartOver
-from headwater.capture.record_size import letters_topic
-from headwater.capture.source import Guarded, Source, open_source
+from headwater.capture.positions import Run
+from headwater.capture.removal import forget
+from headwater.capture.source import Guarded, Source, open_source, spare_replicas
 from headwater.capture.traceparent import Traced
 from headwater.capture.writer import Writer
 
@@ -24,8 +26,6 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S, CALM_S = 0.2, 30.0, 10.0
 # While a database is idle, its position is stored (and acknowledged) so often.
 HEARTBEAT_S = 10.0
 GUARD_EVERY_S = 30.0
-# A run that was fenced notices at its next heartbeat.
-FORGET_S = 2 * HEARTBEAT_S
 
 
 @dataclass
@@ -57,7 +57,9 @@ class Runner:
         self._heartbeat_s = heartbeat_s
         self._guard_every_s = guard_every_s
         self._guarded = 0.0
+        self._run = Run()
         self._traced = _traced(config)
+        self._throttle = Throttle(config.snapshot_rows_per_second)
         self._stopping = threading.Event()
         self.status = Status()
         self.source: Source | None = None
@@ -68,15 +70,18 @@ class Runner:
 
     def run(self, *, until_streaming: bool = False) -> None:
         """Go on until stopped; `until_streaming`: leave when the first snapshot is complete."""
-        pause = FIRST_PAUSE_S
+        pause, is_lost = FIRST_PAUSE_S, False
         while not self._stopping.is_set():
             begun = time.monotonic()
             try:
+                if is_lost:
+                    forget(self._config, self._run, self._stopping)
+                    is_lost = False
                 self._attempt(until_streaming)
                 return
             except StartOver as error:
                 self._say(f"{error}; a new snapshot begins")
-                forget(self._config)
+                is_lost = True
             except Interrupted as error:
                 self._guard_apart()
                 if time.monotonic() - begun > CALM_S:
@@ -96,6 +101,8 @@ class Runner:
             config.client,
             topic_config=config.topic_config,
             record_bytes_max=config.record_bytes_max,
+            run=self._run,
+            stopping=self._stopping,
         )
         try:
             position = self.status.position = writer.open()
@@ -156,6 +163,9 @@ class Runner:
                 status.position = batch.position
                 status.rows += batch.rows
                 status.batches += 1
+                if self.status.phase == "snapshot" and not batch.streamed:
+                    self._stopping.wait(self._throttle.pause_s(batch.rows, time.monotonic()))
+                    spare_replicas(source, self._config, self._say, self._stopping)
             if self._stopping.is_set():
                 return
 
@@ -164,7 +174,7 @@ class Runner:
         # What is told about all tables must be in one order: one partition.
         ordered = {config.transaction_topic, config.schema_topic}
         writer.ensure_topics((t for t in topics if t in ordered), config.topic_config, 1)
-        if config.format == "avro":
+        if config.format == "avro" and config.registry is None:
             writer.ensure_topics([config.avro_topic], {"cleanup.policy": "compact"}, 1)
         writer.ensure_topics(topics, config.topic_config, config.partitions)
 
@@ -174,17 +184,12 @@ class Runner:
 
     def _guard_apart(self) -> None:
         """While the log is away nobody reads the database: just then it must be watched."""
-        if time.monotonic() - self._guarded < self._guard_every_s:
+        if self._stopping.is_set() or time.monotonic() - self._guarded < self._guard_every_s:
             return
         self._guarded = time.monotonic()
-        try:
-            source = self._open_source(self._config)
-            try:
-                self._guard(source)
-            finally:
-                source.close()
-        except Interrupted:
-            pass  # the database is away too
+        # Interrupted: the database is away too.
+        with suppress(Interrupted), closing(self._open_source(self._config)) as source:
+            self._guard(source)
 
 
 def _traced(config: CaptureConfig) -> Traced | None:
@@ -192,61 +197,3 @@ def _traced(config: CaptureConfig) -> Traced | None:
         return None
     never = (config.transaction_topic, config.schema_topic, config.avro_topic)
     return Traced(config.name, config.traced, never)
-
-
-def forget(config: CaptureConfig) -> None:
-    """Make the next run begin with a snapshot: what the database keeps goes, and the position."""
-    writer = Writer(config.name, config.bootstrap, config.client)
-    try:
-        # Fences a run that still goes on; it lets go of the slot when it notices.
-        stored = writer.open()
-        source = open_source(config)
-        try:
-            _patiently(source.forget)
-        finally:
-            source.close()
-        if stored is not None:
-            writer.forget()
-    finally:
-        writer.close()
-
-
-def remove(config: CaptureConfig, *, topics: bool = False) -> list[str]:
-    """End a capture for good: what the database keeps for it goes; with `topics`, so does what the log
-    has. What was done, in sentences."""
-    writer = Writer(config.name, config.bootstrap, config.client)
-    try:
-        stored = writer.open()  # fences a run that still goes on
-        source = open_source(config)
-        try:
-            named = source.topics() if topics else []
-            stays = _patiently(source.forget)
-        finally:
-            source.close()
-        said = [stays or "the database keeps nothing for it any more"]
-        if topics:
-            prefix = f"{config.name}."
-            extra = ("transaction", "schema-changes", "avro-schemas", "message", "requests")
-            own = {topic for topic in named if topic.startswith(prefix)}
-            own |= {letters_topic(config.name), *(f"{prefix}{name}" for name in extra)}
-            gone = writer.delete_topics(own)
-            said.append(f"topics deleted: {', '.join(gone) or 'none'}")
-            writer.erase()
-        elif stored is not None:
-            # Rows that go meanwhile must not stay with readers, should there be another run.
-            writer.forget()
-            said.append("its topics stay; another run would begin anew, with truncate events")
-        return said
-    finally:
-        writer.close()
-
-
-def _patiently(act: Callable[[], str | None]) -> str | None:
-    deadline = time.monotonic() + FORGET_S
-    while True:
-        try:
-            return act()
-        except Interrupted:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)

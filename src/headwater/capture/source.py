@@ -7,16 +7,20 @@ a database is idle.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from threading import Event
 from typing import Protocol, cast, runtime_checkable
 
 from headwater.capture.change import Batch, Lag, Position, Progress
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Misconfigured
+from headwater.errors import nearest
 
 IDLE_S = 0.5
+LOOK_AGAIN_S = 1.0
 
 # Scheme of `from` → package; each has open_source(config) in its __init__ and imports its driver there.
 PACKAGES = {
@@ -125,14 +129,40 @@ class Guarded(Protocol):
         ...
 
 
+@runtime_checkable
+class Replicated(Protocol):
+    """A source that knows how its database's replicas fare."""
+
+    def replica_lag_s(self) -> float | None:
+        """By how much the last of them is behind; infinite: it stands still; None: there are none."""
+        ...
+
+
+def spare_replicas(
+    source: Source, config: CaptureConfig, say: Callable[[str], None], stopping: Event
+) -> None:
+    """Wait, between two batches of a snapshot, until no replica is further behind than it may be."""
+    if not config.snapshot_max_lag_s or not isinstance(source, Replicated):
+        return
+    told = False
+    while (lag_s := source.replica_lag_s()) is not None and lag_s > config.snapshot_max_lag_s:
+        if not told:
+            behind = "stands still" if math.isinf(lag_s) else f"is {lag_s:.0f} s behind"
+            say(f"the snapshot waits: a replica of the database {behind}")
+            told = True
+        if stopping.wait(LOOK_AGAIN_S):
+            return
+
+
 def open_source(config: CaptureConfig) -> Source:
     """The source for the scheme of `from`."""
     package = PACKAGES.get(config.scheme)
     if package is None:
-        known = ", ".join(sorted({name for name in PACKAGES if name.isalpha()}))
+        known = sorted({name for name in PACKAGES if name.isalpha()})
         raise Misconfigured(
-            f"capture {config.name}: {config.scheme!r} is no kind of database known here",
-            hint=f"begin `from` with one of: {known}",
+            f"capture {config.name}: {config.scheme!r} is no kind of database known here"
+            f"{nearest(config.scheme, known)}",
+            hint=f"begin `from` with one of: {', '.join(known)}",
         )
     module = import_module(f"headwater.capture.{package}")
     make = cast("Callable[[CaptureConfig], Source]", module.open_source)

@@ -136,8 +136,10 @@ _HINTS = {
 def opened(bootstrap: str) -> Iterator[Log]:
     """What `browse` asks, for the time of one command; that no broker answers is said at once."""
     check_presence(bootstrap)
+    from headwater.cli.registry_words import settle_registry
     from headwater.client.log import Log
 
+    settle_registry(is_others=True)
     with Log(bootstrap, client_config()) as log:
         try:
             yield log

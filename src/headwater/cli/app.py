@@ -19,17 +19,22 @@ COMMANDS = (
     "init",
     "up",
     "status",
+    "pause",
+    "resume",
+    "restart",
     "doctor",
     "broker",
     "capture",
     "captures",
     "run",
     "edges",
+    "schemas",
     "console",
     "views",
     "wait",
     "rebuild",
     "verify",
+    "rows",
     "check",
     "repair",
     "state",
@@ -48,10 +53,14 @@ COMMANDS = (
     "keys",
     "excise",
     "settings",
+    "monitoring",
+    "import",
     "promote",
     "demo",
 )
 
+_FILES = {"import": "imports"}
+"""Where a command cannot give its file the name: Python's own words."""
 NOT_UNDERSTOOD = 2
 INTERRUPTED = 130
 
@@ -90,7 +99,7 @@ def build(words: list[str]) -> typer.Typer:
     app.callback()(_headwater)
     named = [name for name in words[:1] or completed_words() if name in COMMANDS]
     for name in named or COMMANDS:
-        import_module(f"headwater.cli.{name}").add_to(app)
+        import_module(f"headwater.cli.{_FILES.get(name, name)}").add_to(app)
     return app
 
 

@@ -51,4 +51,4 @@ def _row(entry: Entry) -> list[object]:
 
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at_ms / 1000))
     what = f"{entry.what}: {entry.kind} {entry.name} {sentence(entry.details)}".strip()
-    return [at, entry.principal, entry.client_id or "-", what, entry.error or "done"]
+    return [at, entry.who, entry.client_id or "-", what, entry.error or "done"]

@@ -75,7 +75,8 @@ def run(
     Example: headwater capture run shop
     """
     config = _config(name, bootstrap, file, database, table)
-    from headwater.capture.runner import Runner, forget
+    from headwater.capture.removal import forget
+    from headwater.capture.runner import Runner
 
     if resnapshot:
         forget(config)
@@ -164,7 +165,7 @@ def schema(
 
     Example: headwater capture schema shop orders --key
     """
-    from headwater.capture.writer import read_topic
+    from headwater.capture.positions import read_topic
 
     config = _config(name, bootstrap, file, database, [])
     subject = f"{name}.{table}-{'key' if key else 'value'}"
@@ -198,7 +199,7 @@ def remove(
 
     Example: headwater capture remove shop --topics
     """
-    from headwater.capture.runner import remove as remove_capture
+    from headwater.capture.removal import remove as remove_capture
 
     config = _config(name, bootstrap, file, database, [])
     if not yes:

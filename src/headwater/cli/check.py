@@ -15,7 +15,7 @@ from headwater.errors import HeadwaterError
 
 if TYPE_CHECKING:
     from headwater.broker.inspection.check import Report
-    from headwater.broker.inspection.finding import Finding
+    from headwater.broker.inspection.findings import Finding
 
 WRONG, CANNOT_LOOK = 1, 2
 SHOWN = 50

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import typer
 
 from headwater.cli.admin import DEFAULT_BOOTSTRAP
 from headwater.cli.properties import client_config
+from headwater.cli.service_words import listen_option, log_option, project_option, say
 
 TOKEN = "HEADWATER_CONSOLE_TOKEN"
 
@@ -19,25 +19,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def console(
-    project: Path | None = typer.Option(
-        None,
-        "--project",
-        metavar="DIR",
-        help="Show this project (a folder or its headwater.toml); without it, the one in this folder.",
-    ),
-    bootstrap: str | None = typer.Option(
-        None,
-        "--bootstrap",
-        metavar="HOST:PORT",
-        envvar="HEADWATER_BOOTSTRAP",
-        help="Show the log at this address.",
-    ),
-    listen: str | None = typer.Option(
-        None,
-        "--listen",
-        metavar="HOST:PORT",
-        help="Where the page is served; 127.0.0.1:8765 if nothing else is said. Port 0: any free one.",
-    ),
+    project: Path | None = project_option(),
+    bootstrap: str | None = log_option(),
+    listen: str | None = listen_option("127.0.0.1:8765"),
     read_only: bool = typer.Option(
         False, "--read-only", help="Refuse everything that would change something."
     ),
@@ -59,13 +43,10 @@ def console(
 
     given = settled(project, bootstrap, client_config(), default_bootstrap=DEFAULT_BOOTSTRAP)
     context, at = given.context(read_only=read_only), listen or given.listen
-    serve(context, at, given.entry.also(_asked(token)), _say, given.tls)
+    entry = given.entry.also(_asked(token))
+    serve(context, at, entry, say, given.tls, given.connections_per_address)
 
 
 def _asked(token: str | None) -> str | None:
     """typer takes an empty variable for none, and who sets one means to ask for a token."""
     return os.environ.get(TOKEN) if token is None else token
-
-
-def _say(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)

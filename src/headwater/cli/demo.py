@@ -58,6 +58,11 @@ def demo(
     browser: bool = typer.Option(
         True, "--browser/--no-browser", help="Open the console, where there is a display."
     ),
+    stay: bool | None = typer.Option(
+        None,
+        "--stay/--no-stay",
+        help="Write on until Ctrl-C, for the console's tour; without a word, where a browser opens.",
+    ),
     as_json: bool = json_option(),
 ) -> int:
     """Write, kill -9, restart, replay; then a shop with views; verify, with a summary.
@@ -66,26 +71,20 @@ def demo(
     everything is read back from offset 0 and compared with what was acknowledged. Then a shop, a project
     under headwater up: its database is captured while a load generator writes to it; PySpark joins,
     finds sessions and adds up the revenue of each minute; views follow in a cache, in search and in
-    DuckDB, also while the broker is killed; the console shows it. In the end, or on Ctrl-C, every row
-    of every view is compared with the database. The exit code is 0 only if all of it matched.
+    DuckDB, also while the broker is killed; the console shows it, and its tour takes a visitor through
+    it in five steps. In the end, or on Ctrl-C, every row of every view is compared with the database.
+    The exit code is 0 only if all of it matched.
 
     Example: headwater demo --seconds 60 --data data/demo
     """
-    if durability not in ("disk", "os"):
-        raise typer.BadParameter(f"{durability!r} is not one of disk, os")
-    if database is not None and not database.startswith(("postgresql://", "postgres://")):
-        raise typer.BadParameter("--database takes postgresql://USER:PASSWORD@HOST:PORT/DATABASE")
+    _check(durability, database)
     from headwater.cli.demo_view import audience_for, print_summary
     from headwater.project.demo import Plan, run
 
+    opens = browser and not as_json and _has_display()
     with ExitStack() as cleanup:
-        if data is None:
-            temporary = tempfile.TemporaryDirectory(prefix="headwater-demo-")
-            folder = Path(cleanup.enter_context(temporary))
-        else:
-            folder = data
         plan = Plan(
-            data=folder,
+            data=data or Path(cleanup.enter_context(_temporary())),
             # A name of its own, so that a second demo in the same folder meets an empty topic.
             topic=time.strftime("demo-%Y%m%d-%H%M%S"),
             records=records,
@@ -93,15 +92,27 @@ def demo(
             shop=shop,
             seconds=seconds,
             database=database,
-            browser=browser and not as_json and _has_display(),
+            browser=opens,
+            stay=opens if stay is None else stay,
         )
         audience = cleanup.enter_context(audience_for(quiet=as_json))
         summary: Summary = run(plan, audience)
     if as_json:
-        print_json({**summary.as_json(), "data": str(data) if data is not None else None})
+        print_json({**summary.as_json(), "data": data and str(data)})
     else:
         print_summary(summary, kept=data is not None)
     return exit_code(summary)
+
+
+def _temporary() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="headwater-demo-")
+
+
+def _check(durability: str, database: str | None) -> None:
+    if durability not in ("disk", "os"):
+        raise typer.BadParameter(f"{durability!r} is not one of disk, os")
+    if database is not None and not database.startswith(("postgresql://", "postgres://")):
+        raise typer.BadParameter("--database takes postgresql://USER:PASSWORD@HOST:PORT/DATABASE")
 
 
 def exit_code(summary: Summary) -> int:

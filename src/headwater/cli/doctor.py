@@ -53,11 +53,16 @@ def doctor(
 def _needs(project: Project) -> Iterable[Finding]:
     from headwater.project.doctor import examine
 
-    if project.edges is None:
-        return examine(project)
-    from headwater.edges import doctor as edges
+    found = [examine(project)]
+    if project.edges is not None:
+        from headwater.edges import doctor as edges
 
-    return chain(examine(project), edges.examine(project))
+        found.append(edges.examine(project))
+    if project.schemas is not None:
+        from headwater.edges.registry import doctor as schemas
+
+        found.append(schemas.examine(project))
+    return chain(*found)
 
 
 def _hardening(project: Project) -> Iterable[Finding]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import typer
 
 from headwater.cli.admin import DEFAULT_BOOTSTRAP
 from headwater.cli.properties import client_config
+from headwater.cli.service_words import listen_option, log_option, project_option, say
 
 
 def add_to(app: typer.Typer) -> None:
@@ -16,25 +16,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def edges(
-    project: Path | None = typer.Option(
-        None,
-        "--project",
-        metavar="DIR",
-        help="Of this project (a folder or its headwater.toml); without it, the one in this folder.",
-    ),
-    bootstrap: str | None = typer.Option(
-        None,
-        "--bootstrap",
-        metavar="HOST:PORT",
-        envvar="HEADWATER_BOOTSTRAP",
-        help="The log is at this address, whatever the file says.",
-    ),
-    listen: str | None = typer.Option(
-        None,
-        "--listen",
-        metavar="HOST:PORT",
-        help="Where HTTP is served; 127.0.0.1:8086 if nothing else is said. Port 0: any free one.",
-    ),
+    project: Path | None = project_option(),
+    bootstrap: str | None = log_option(),
+    listen: str | None = listen_option("127.0.0.1:8086"),
 ) -> None:
     """Serve the edges until Ctrl-C or SIGTERM.
 
@@ -51,6 +35,6 @@ def edges(
         bootstrap,
         listen,
         client_config(),
-        lambda sentence: print(sentence, file=sys.stderr, flush=True),
+        say,
         default_bootstrap=DEFAULT_BOOTSTRAP,
     )

@@ -1,6 +1,6 @@
 """`headwater forget`: a subject's personal data becomes unreadable, everywhere, for good.
 
-Puts together `events.keys` (destroy the key), `events.erasure` (tombstones) and `cli.excise` (take
+Puts together `events.keys` (destroy the key), `events.erasure` (tombstones) and `cli.excision` (take
 records out of the log's files).
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from headwater.cli import excise
+from headwater.cli import excision
 from headwater.cli.admin import (
     admin,
     bootstrap_option,
@@ -85,17 +85,17 @@ def forget(
         done: dict[str, Any] = {"subject": subject}
         done |= _destroy(client, bootstrap, keys, subject, why, there)
         reach = _reach(bootstrap, subject, topics, excised, keys)
-        can = excise.can_excise(client, keys if keys in there else next(iter(there), ""))
+        can = excision.can_excise(client, keys if keys in there else next(iter(there), ""))
         # Where compaction would remove what the tombstone covers, it need not be waited for. Before
         # the tombstones, which have the same key and must stay for readers to see.
         compacted = {topic for topic in reach.held if _is_compacted(client, topic)}
         wanted = sorted({*excised, *compacted, *reach.derived}) if can else []
-        work = _Excising(client, bootstrap, subject, why)
+        work = excision.Excising(client, bootstrap, subject, why)
         for topic in wanted:
             work.excise(topic)
         done["tombstones"] = [f"{topic}-{partition}" for topic, partition in reach.places]
         done["unconfirmed"] = _bury(bootstrap, subject, reach, excised if can else [], work)
-        done |= {"excised": work.removed, "incomplete": work.incomplete}
+        done |= work.told(done.get("copies", {}))
         done["skipped"] = _skipped(reach, excised, wanted, can)
     _show(done, as_json)
     return 1 if work.incomplete else 0
@@ -149,12 +149,13 @@ def _destroy(
         store.forget(subject)
         # Also of keys that somebody destroyed before, and whose records are still there.
         places = store.destroyed(subject)
-    if not excise.can_excise(client, topic):
+    if not excision.can_excise(client, topic):
         return {"keys": len(places), "key_records_excised": None}
-    removed = sum(
-        excise.excise_record(client, bootstrap, *place, why or "forget") for place in places
-    )
-    return {"keys": len(places), "key_records_excised": removed}
+    asked = ((client, bootstrap, *place, why or "forget") for place in places)
+    taken = [excision.excise_record(*each) for each in asked]
+    copies = {topic: list(dict.fromkeys(name for _, names in taken for name in names))}
+    removed = sum(count for count, _ in taken)
+    return {"keys": len(places), "key_records_excised": removed, "copies": copies}
 
 
 def _reach(
@@ -188,7 +189,7 @@ def _reach(
 
 
 def _bury(
-    bootstrap: str, subject: str, reach: _Reach, excised: list[str], work: _Excising
+    bootstrap: str, subject: str, reach: _Reach, excised: list[str], work: excision.Excising
 ) -> list[str]:
     """Send the tombstones, until nothing is left of what owners wrote before they obeyed them.
 
@@ -239,26 +240,6 @@ def _is_compacted(client: AdminClient, topic: str) -> bool:
     return "compact" in (of_topic(client, topic)["cleanup.policy"].value or "")
 
 
-class _Excising:
-    """All that is excised for one subject, by its key."""
-
-    def __init__(self, client: AdminClient, bootstrap: str, subject: str, why: str) -> None:
-        self._client, self._bootstrap = client, bootstrap
-        self._subject, self._why = subject, why
-        self.removed: dict[str, int] = {}
-        self.incomplete: dict[str, str] = {}
-        """What could not be excised, and why; the rest is done all the same."""
-
-    def excise(self, topic: str) -> None:
-        asked = (self._client, self._bootstrap, topic, self._subject, self._why or "forget")
-        entry = excise.excise_key(*asked)
-        self.removed[topic] = self.removed.get(topic, 0) + int(entry.get("removed", 0))
-        if entry["status"] == "done":
-            self.incomplete.pop(topic, None)
-        else:
-            self.incomplete[topic] = entry["error"]
-
-
 def _show(done: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(done)
@@ -281,3 +262,5 @@ def _show(done: dict[str, Any], as_json: bool) -> None:
         print(f"Not complete: {topic} ({why}).")
     for topic, why in done["skipped"].items():
         print(f"Not reached: {topic} ({why}).")
+    for names in done["copies"].values():
+        print(excision.beside_the_log(names, len(names)))

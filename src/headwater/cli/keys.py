@@ -1,13 +1,13 @@
 """`headwater keys`: the keys of personal data, which `headwater forget` destroys.
 
-Puts together `events.keys` and `cli.excise`, which takes records out of the log's files.
+Puts together `events.keys` and `cli.excision`, which takes records out of the log's files.
 """
 
 from __future__ import annotations
 
 import typer
 
-from headwater.cli import excise
+from headwater.cli import excision
 from headwater.cli.admin import admin, bootstrap_option, json_option, print_json
 from headwater.cli.events import check_installed
 from headwater.cli.properties import client_config
@@ -47,15 +47,17 @@ def move(
 
     with Keys(bootstrap, client=client_config(), topic=topic) as store:
         places = store.move()
-    removed = 0
     with admin(bootstrap) as client:
-        can = excise.can_excise(client, topic)
-        for place in places if can else ():
-            removed += excise.excise_record(client, bootstrap, *place, "wrapped by the master key")
+        can, why = excision.can_excise(client, topic), "wrapped by the master key"
+        taken = [excision.excise_record(client, bootstrap, *place, why) for place in places if can]
+    beside = list(dict.fromkeys(name for _, names in taken for name in names))
     if as_json:
-        print_json({"moved": len(places), "excised": removed if can else None})
+        said = {"moved": len(places), "excised": sum(n for n, _ in taken) if can else None}
+        print_json({**said, "copies": beside} if beside else said)
         return 0
     print(f"{len(places):,} keys are wrapped now.")
+    if beside:
+        print(excision.beside_the_log(beside, len(beside)))
     if places and not can:
         print(f"They stay in the files of {FORMER_TOPIC} until compaction (this is not headwater).")
     return 0

@@ -1,4 +1,4 @@
-"""What `views`, `wait`, `verify` and `rebuild` are told alike: files, or the project in this folder.
+"""What `views`, `wait`, `verify`, `rebuild` and `rows` are told alike: files, or the project in this folder.
 
 Without PATH the project's headwater.toml says where its pipelines, its log and its views are; an option
 on the command line goes before it.
@@ -7,7 +7,7 @@ on the command line goes before it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,8 +73,10 @@ class Given:
     targets: Mapping[str, str] = field(default_factory=dict)
     batch_records_max: int = 1_000_000
     batch_bytes_max: int = 1 << 30
-    any_spark: bool = True
-    """Whether it is not said which Spark is to do it."""
+    asked_master: str | None = None
+    """The Spark that is to do it; None: any."""
+    own_settings: bool = False
+    """Whether it is to be set otherwise than the one that runs."""
 
 
 def understood(
@@ -87,11 +89,10 @@ def understood(
 ) -> Given:
     targets = _assignments(to, "--to", "order_search=sqlite:shop.db")
     settings = with_secrets(_assignments(conf, "--conf", "spark.executor.memory=2g"))
-    any_spark = master == DEFAULT_MASTER and not settings
+    asked_master = None if master == DEFAULT_MASTER else master
     if paths:
-        return Given(
-            tuple(paths), bootstrap, checkpoints, master, settings, targets, any_spark=any_spark
-        )
+        given = Given(tuple(paths), bootstrap, checkpoints, master, settings, targets)
+        return replace(given, asked_master=asked_master, own_settings=bool(settings))
     from headwater.project.file import FILE, load
 
     project = load(Path(FILE))
@@ -105,7 +106,8 @@ def understood(
         {**declared, **targets},
         project.batch_records_max,
         project.batch_bytes_max,
-        any_spark,
+        asked_master,
+        bool(settings),
     )
 
 
@@ -117,27 +119,37 @@ def _assignments(words: Sequence[str], option: str, example: str) -> dict[str, s
 
 
 def ask_running(
-    given: Given, order: Order, kind: str, view: str, who: Audience, **words: object
+    given: Given,
+    order: Order,
+    kind: str,
+    view: str,
+    who: Audience,
+    *,
+    or_start: bool = True,
+    **words: object,
 ) -> object:
     """What the application that runs has to say in the end; None: none does, and Spark is to be started.
 
-    `who` hears what it says on the way.
+    `who` hears what it says on the way. `or_start`: whether that will be done then.
     """
-    if not given.any_spark:
+    if given.own_settings:
         return None
     from headwater.pipelines import control
 
-    wanted = control.request(order, kind, view, given.targets, **words)
+    master = given.asked_master
+    wanted = control.request(order, kind, view, given.targets, master=master, **words)
     found = control.ask(order.checkpoints, wanted, who)
-    if found is None:
+    if found is None and or_start:
         who.say("no running application does it: starting Spark, which takes a while")
     return found
 
 
 def order_of(given: Given) -> Order:
     """As an application of Spark is told it."""
+    from headwater.cli.registry_words import settle_registry
     from headwater.pipelines.application import Order
 
+    settle_registry()
     return Order(
         paths=given.paths,
         bootstrap=given.bootstrap,

@@ -14,6 +14,7 @@ from headwater.cli.admin import bootstrap_option, json_option, opened, print_jso
 from headwater.cli.lines import BadLine, Shape, drafts
 from headwater.cli.progress import Bar
 from headwater.cli.record_words import topic_argument
+from headwater.cli.registry_words import Encode, as_it_is, by_schema_option, encoder
 from headwater.errors import HeadwaterError
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def produce(
     partition: int | None = typer.Option(
         None, "--partition", metavar="NUMBER", min=0, help="Into this partition, whatever the key."
     ),
+    by_schema: bool = by_schema_option(),
     bootstrap: str = bootstrap_option(),
     as_json: bool = json_option(),
 ) -> int:
@@ -79,13 +81,13 @@ def produce(
     Example: printf '17 paid\\n18 sent\\n' | headwater produce orders -K ' '
     """
     shape = _shape(jsonl, separator, key, null, header, partition)
-    single = value is not None or tombstone
-    _check(single, value, tombstone, file, key, separator, jsonl)
+    single = _is_single(value, tombstone, file, key, separator, jsonl)
     with opened(bootstrap) as log:
+        encode = encoder(log, topic) if by_schema else as_it_is
         if single:
-            return _one(log, topic, None if tombstone else value or "", shape, as_json)
+            return _one(log, topic, None if tombstone else value or "", shape, encode, as_json)
         with _source(file) as source:
-            return _many(log, topic, source, shape, as_json)
+            return _many(log, topic, source, shape, encode, as_json)
 
 
 def _shape(
@@ -119,27 +121,31 @@ def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode("utf-8", "surrogateescape")
 
 
-def _check(
-    single: bool,
+def _is_single(
     value: str | None,
     tombstone: bool,
     file: str,
     key: str | None,
     separator: str | None,
     jsonl: bool,
-) -> None:
+) -> bool:
+    """Whether the command line has the record. Raises where what is said contradicts itself."""
+    single = value is not None or tombstone
     if tombstone and (value is not None or key is None):
         raise typer.BadParameter("--tombstone needs a --key, and no --value")
     if single and (file != STDIN or separator is not None or jsonl):
         raise typer.BadParameter("--value and --tombstone are one record: give no file with them")
     if separator is not None and (jsonl or key is not None):
         raise typer.BadParameter("--key-separator goes with neither --jsonl nor --key")
+    return single
 
 
-def _one(log: Log, topic: str, value: str | None, shape: Shape, as_json: bool) -> int:
+def _one(
+    log: Log, topic: str, value: str | None, shape: Shape, encode: Encode, as_json: bool
+) -> int:
     from headwater.client.publisher import publish
 
-    stored = publish(log, topic, shape.draft(shape.key, _bytes(value)))
+    stored = publish(log, topic, encode(1, shape.draft(shape.key, _bytes(value))))
     if as_json:
         print_json({"topic": topic, "partition": stored.partition, "offset": stored.offset})
     else:
@@ -147,7 +153,9 @@ def _one(log: Log, topic: str, value: str | None, shape: Shape, as_json: bool) -
     return 0
 
 
-def _many(log: Log, topic: str, source: IO[bytes], shape: Shape, as_json: bool) -> int:
+def _many(
+    log: Log, topic: str, source: IO[bytes], shape: Shape, encode: Encode, as_json: bool
+) -> int:
     from headwater.client.publisher import Sender
 
     refused: list[tuple[int, str]] = []
@@ -161,7 +169,7 @@ def _many(log: Log, topic: str, source: IO[bytes], shape: Shape, as_json: bool) 
         with sender:
             try:
                 for number, draft in drafts(source, shape):
-                    _send(sender, draft, number)
+                    _send(sender, encode(number, draft), number)
                     if not typed:
                         bar.show(number, None)
                     if refused:
@@ -173,14 +181,7 @@ def _many(log: Log, topic: str, source: IO[bytes], shape: Shape, as_json: bool) 
                 print(f"\n{_stored(sender.stored, topic)}, then interrupted", file=sys.stderr)
                 raise
     if refused:
-        number, why = min(refused)
-        hint = "some lines after it may be stored as well; remove the cause before sending it again"
-        missing = sender.sent - sender.stored
-        were = "1 record was" if missing == 1 else f"{missing:,} records were"
-        sentence = (
-            f"line {number}, or one sent with it, was refused: {why}; {were} not acknowledged"
-        )
-        bad = BadLine(sentence, hint=hint)
+        bad = _refusal(refused, sender)
     if bad is not None:
         raise NotStored(f"{bad}; {_stored(sender.stored, topic)}", hint=bad.hint)
     if as_json:
@@ -188,6 +189,15 @@ def _many(log: Log, topic: str, source: IO[bytes], shape: Shape, as_json: bool) 
     else:
         print(_stored(sender.stored, topic))
     return 0
+
+
+def _refusal(refused: list[tuple[int, str]], sender: Sender) -> BadLine:
+    number, why = min(refused)
+    hint = "some lines after it may be stored as well; remove the cause before sending it again"
+    missing = sender.sent - sender.stored
+    were = "1 record was" if missing == 1 else f"{missing:,} records were"
+    sentence = f"line {number}, or one sent with it, was refused: {why}; {were} not acknowledged"
+    return BadLine(sentence, hint=hint)
 
 
 class _Waiting:

@@ -123,7 +123,7 @@ def as_json(record: Record, decoder: Decoder) -> str:
 def _fields(name: str, shown: Shown) -> dict[str, Any]:
     if shown.kind == "hex":
         return {f"{name}_hex": shown.value}
-    if shown.kind == "avro" or (shown.kind == "json" and not isinstance(shown.value, str)):
+    if shown.is_by_schema or (shown.kind == "json" and not isinstance(shown.value, str)):
         return {name: shown.value}
     return {name: None if shown.kind == "null" else shown.text}
 

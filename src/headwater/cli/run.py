@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from headwater.cli.admin import bootstrap_option
 from headwater.cli.properties import parse_assignments, read_settings, with_secrets
+
+if TYPE_CHECKING:
+    from headwater.pipelines.context import Wanted
 
 DEFAULT_CHECKPOINTS = "data/checkpoints"
 
@@ -34,6 +39,17 @@ _MASTER = typer.Option(
     envvar="HEADWATER_MASTER",
     callback=_checked,
     help="Where Spark runs: local[N], spark://…",
+)
+
+
+_BATCH_BYTES_MAX = typer.Option(
+    1 << 30, "--batch-bytes-max", min=1, help="How many bytes a batch takes, about."
+)
+_CONTROL = typer.Option(
+    None,
+    "--control",
+    metavar="DIR",
+    help="Where headwater up keeps what people want of its parts: views are paused from there.",
 )
 
 
@@ -62,16 +78,15 @@ def run(
     batch_records_max: int = typer.Option(
         1_000_000, "--batch-records-max", min=1, help="How many records a batch of a query takes."
     ),
-    batch_bytes_max: int = typer.Option(
-        1 << 30, "--batch-bytes-max", min=1, help="How many bytes a batch takes, about."
-    ),
+    batch_bytes_max: int = _BATCH_BYTES_MAX,
     conf: list[str] = typer.Option([], "--conf", metavar="NAME=VALUE", help="A setting of Spark."),
+    control: Path | None = _CONTROL,
 ) -> int:
     """Run the queries that pipeline files declare, until told to stop.
 
     Each query has its own checkpoint and shows as the consumer group headwater-NAME; what it did is
     told in the topic __headwater_progress. A query that fails is tried again while the others go on.
-    SIGTERM or Ctrl-C stops them one after the other, each after the batch at hand.
+    SIGTERM or Ctrl-C stops them, each after the batch at hand.
 
     Example: headwater run pipelines/ --once
     """
@@ -104,12 +119,32 @@ def run(
         wait_for_topics=wait_for_topics,
         batch_records_max=batch_records_max,
         batch_bytes_max=batch_bytes_max,
+        wanted=_wanted_in(control),
     )
     return application.run(order, _say, control_server.requests)
 
 
+def _wanted_in(folder: Path | None) -> Callable[[str], Wanted]:
+    from headwater.pipelines.context import Wanted
+    from headwater.project.control import VIEW, Watched
+
+    if folder is None:
+        return lambda _: Wanted()
+    watched = Watched(folder)
+
+    def wanted(view: str) -> Wanted:
+        now = watched.look()
+        paused, restarted = now.paused.get(VIEW + view), now.restarts.get(VIEW + view)
+        return Wanted(paused.by if paused else None, restarted.count if restarted else 0)
+
+    return wanted
+
+
 def _client_config() -> dict[str, str]:
-    """How to reach a secured broker, as for every other command."""
+    """How to reach a secured broker, as for every other command; the registry stands in the environment."""
+    from headwater.cli.registry_words import settle_registry
+
+    settle_registry()
     path = os.environ.get("HEADWATER_CLIENT_CONFIG")
     return read_settings(Path(path)) if path else {}
 

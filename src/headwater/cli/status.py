@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from headwater.errors import HeadwaterError
 
 if TYPE_CHECKING:
     from headwater.browse.health import BrokerHealth
+    from headwater.project.file import Project
     from headwater.project.record import Entry
 
 NOT_WELL = 1
@@ -37,8 +39,8 @@ def status(
 ) -> int:
     """Show each part (state, how long, restarts, why it ended last), and what troubles the broker.
 
-    Exit code 1 unless all parts run and nothing troubles the broker: a task that fails, a disk
-    that is full, a damaged partition.
+    Exit code 1 unless all parts run, or are paused, and nothing troubles the broker: a task that
+    fails, a disk that is full, a damaged partition.
 
     Example: headwater status --json
     """
@@ -50,19 +52,28 @@ def status(
     project = load(file)
     is_up, entries = record.read(project.folder / record.FOLDER)
     health = _of_a_running(project.address) if is_up else None
-    good = is_up and all(entry.state == "running" for entry in entries)
+    good = is_up and all(entry.state in ("running", "paused") for entry in entries)
+    still = _paused(project)
     good = good and not (health and health.troubles)
     if as_json:
         parts = [asdict(entry) for entry in entries]
-        told = {"up": is_up, "address": project.address, "parts": parts}
+        told = {"up": is_up, "address": project.address, "parts": parts, "paused": still}
         print(json.dumps({**told, "broker": _as_json(health)}, indent=2))
     elif not is_up:
         print("not up; start it with: headwater up")
     else:
         print(f"the log is at {project.address}")
-        _show_parts(entries)
+        _show_parts(entries, still)
         _show_health(health)
     return 0 if good else NOT_WELL
+
+
+def _paused(project: Project) -> dict[str, str]:
+    """What is paused, and by whom: parts, bridges, webhooks."""
+    from headwater.project import control
+
+    found = control.read(control.folder_of(project)).paused
+    return {name: wish.by for name, wish in sorted(found.items())}
 
 
 def _show_broker(bootstrap: str, as_json: bool) -> int:
@@ -101,15 +112,19 @@ def _as_json(health: BrokerHealth | None) -> dict[str, Any] | None:
     return {"troubles": health.troubles, "notes": health.notes, "subjects": dict(health.subjects)}
 
 
-def _show_parts(entries: list[Entry]) -> None:
+def _show_parts(entries: list[Entry], paused: Mapping[str, str]) -> None:
     width = max((len(entry.name) for entry in entries), default=0)
     for entry in entries:
         line = f"{entry.name.ljust(width)}  {entry.state:<8} for {_for(entry.since):<8}"
         if entry.page:
             line += f" {entry.page}"
+        if entry.asked_by:
+            line += f" by {entry.asked_by}"
         if entry.restarts:
             line += f" started again {entry.restarts} times; last: {entry.reason}"
         print(line.rstrip())
+    for name in paused.keys() - {entry.name for entry in entries}:
+        print(f"{name}  paused by {paused[name]}")
 
 
 def _show_health(health: BrokerHealth | None) -> None:

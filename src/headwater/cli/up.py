@@ -38,13 +38,19 @@ def up(
     """
     from headwater.project.file import load
     from headwater.project.parts import parts_of
+    from headwater.project.secret_check import refuse_missing
     from headwater.project.supervisor import Supervisor
 
     project = load(file)
+    refuse_missing(project)
     if project.edges is not None:
         from headwater.edges.config import of_project
 
         of_project(project)  # a file with a mistake starts nothing
+    if project.schemas is not None:
+        from headwater.edges.registry.config import of_project as registry_of
+
+        registry_of(project)
     parts = parts_of(project)
     if not parts:
         print(f"{file} names nothing to run: no log, no capture, no pipelines", file=sys.stderr)

@@ -6,7 +6,7 @@ Words are Kafka's in small letters; `transaction` is its TRANSACTIONAL_ID, `clus
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka.admin import (
     AclBinding,
@@ -27,6 +27,11 @@ _KINDS = {
     "transaction": "TRANSACTIONAL_ID",
 }
 KINDS = tuple(_KINDS)
+CLUSTER_NAME = "kafka-cluster"
+OPERATIONS = (
+    *("all", "read", "write", "create", "delete", "alter", "describe", "cluster_action"),
+    *("describe_configs", "alter_configs", "idempotent_write"),
+)
 _WORDS = {theirs: ours for ours, theirs in _KINDS.items()}
 
 
@@ -48,18 +53,7 @@ def listed(admin: AdminClient, principal: str | None = None) -> list[Acl]:
 
 
 def add(admin: AdminClient, wanted: Iterable[Acl]) -> None:
-    made = [
-        AclBinding(
-            ResourceType[_KINDS[each.kind]],
-            each.name,
-            ResourcePatternType.PREFIXED if each.is_prefix else ResourcePatternType.LITERAL,
-            each.principal,
-            each.host,
-            AclOperation[each.operation.upper()],
-            AclPermissionType[each.permission.upper()],
-        )
-        for each in wanted
-    ]
+    made = [_theirs(AclBinding, each) for each in wanted]
     for future in admin.create_acls(made, request_timeout=TIMEOUT_S).values():
         future.result()
 
@@ -68,6 +62,36 @@ def remove(admin: AdminClient, principal: str, resource: tuple[str, str] | None 
     """A principal's, all or those of one resource (kind, name); how many there were."""
     wanted = _filter(principal, resource)
     return len(admin.delete_acls([wanted], request_timeout=TIMEOUT_S)[wanted].result())
+
+
+def remove_one(admin: AdminClient, acl: Acl) -> bool:
+    """This one and no other; whether it was there."""
+    wanted = _theirs(AclBindingFilter, acl)
+    return bool(admin.delete_acls([wanted], request_timeout=TIMEOUT_S)[wanted].result())
+
+
+def sentence(acl: Acl) -> str:
+    """As a person says it."""
+    verb = "may" if acl.permission == "allow" else "may not"
+    named = f"{acl.kind}s that begin with {acl.name}" if acl.is_prefix else f"{acl.kind} {acl.name}"
+    what = "the cluster" if acl.kind == "cluster" else named
+    place = "" if acl.host == "*" else f" from {acl.host}"
+    return f"{acl.principal} {verb} {acl.operation.replace('_', ' ')} {what}{place}"
+
+
+_Theirs = TypeVar("_Theirs", AclBinding, AclBindingFilter)
+
+
+def _theirs(make: type[_Theirs], acl: Acl) -> _Theirs:
+    return make(
+        ResourceType[_KINDS[acl.kind]],
+        acl.name,
+        ResourcePatternType.PREFIXED if acl.is_prefix else ResourcePatternType.LITERAL,
+        acl.principal,
+        acl.host,
+        AclOperation[acl.operation.upper()],
+        AclPermissionType[acl.permission.upper()],
+    )
 
 
 def _filter(principal: str | None, resource: tuple[str, str] | None) -> AclBindingFilter:

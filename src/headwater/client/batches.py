@@ -78,10 +78,14 @@ class Piece(NamedTuple):
 
 
 def fetch(
-    leader: Leader, offset: int, isolation: int = READ_COMMITTED, bytes_max: int = PIECE_BYTES
+    leader: Leader,
+    offset: int,
+    isolation: int = READ_COMMITTED,
+    bytes_max: int = PIECE_BYTES,
+    wait_ms: int = WAIT_MS,
 ) -> Piece:
     """What is there from this offset on, perhaps nothing. Raises NotThere for an offset that is gone."""
-    body = request({leader.place: offset}, isolation, bytes_max)
+    body = request({leader.place: offset}, isolation, bytes_max, wait_ms)
 
     def attempt(connection: Connection) -> Piece:
         answer = connection.ask(api.FETCH, body, VERSION)

@@ -16,13 +16,12 @@ from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything
 import atexit
 import os
 import random
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
-
-from kio.schema.errors import ErrorCode
 
 from headwater.client import connection as api
 from headwater.client import security
@@ -34,9 +33,10 @@ from headwater.client.constants import (
     READ_UNCOMMITTED,
     TopicPartition,
 )
-from headwater.client.error_codes import TryAgain, check
+from headwater.client.error_codes import TryAgain, check, is_there
 from headwater.client.errors import BrokerUnreachable
 from headwater.client.options import addresses
+from headwater.client.tcp_socket import seconds
 
 __all__ = [
     "EARLIEST",
@@ -75,17 +75,20 @@ class Metadata:
 
 
 class Cluster:
-    """Connections to the brokers of one cluster, made when first needed."""
+    """Connections to the brokers of one cluster, made when first needed; `stopping` ends every wait."""
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
+    def __init__(self, settings: Mapping[str, str], stopping: threading.Event | None = None):
         self.settings = settings
+        self._stopping = stopping or threading.Event()
         self._context = security.tls_context(settings)
         self._bootstrap = addresses(settings["bootstrap.servers"])
         self._connections: dict[tuple[int, str], Connection] = {}
         self._any: Connection | None = None
+        self._opening = threading.Lock()  # of two that want one connection, one makes it
         self._brokers: dict[int, tuple[str, int]] = {}
-        self._timeout_s = _seconds(settings, "request.timeout.ms", 30_000)
-        self.deadline_s = _seconds(settings, "default.api.timeout.ms", 60_000)
+        self._silent: set[tuple[str, int]] = set()  # when last tried: asked after all others
+        self._timeout_s = seconds(settings, "request.timeout.ms", 30_000)
+        self.deadline_s = seconds(settings, "default.api.timeout.ms", 60_000)
 
     def close(self) -> None:
         for each in filter(None, [*self._connections.values(), self._any]):
@@ -97,18 +100,20 @@ class Cluster:
 
     def anyone(self) -> Connection:
         """A connection to some broker. Raises Disconnected if none is there just now."""
-        if self._any is None:
-            known = [*self._bootstrap, *self._brokers.values()]
-            reasons: list[str] = []
-            for address in dict.fromkeys(known):
-                try:
-                    self._any = self.open(address)
-                    break
-                except Disconnected as error:
-                    reasons.append(str(error))
-            else:
-                raise Disconnected("; ".join(reasons))
-        return self._any
+        with self._opening:
+            if self._any is None:
+                self._any = self._open_one()
+            return self._any
+
+    def _open_one(self) -> Connection:
+        reasons: list[str] = []
+        known = dict.fromkeys([*self._bootstrap, *self._brokers.values()])
+        for address in sorted(known, key=self._silent.__contains__):
+            try:
+                return self.open(address)
+            except Disconnected as error:
+                reasons.append(str(error))
+        raise Disconnected("; ".join(reasons))
 
     def node(self, node_id: int, use: str = "") -> Connection:
         """The connection to that broker. Who sends ahead of answers needs one for that use."""
@@ -117,16 +122,21 @@ class Cluster:
                 self.metadata([])
             if node_id not in self._brokers:
                 raise TryAgain(f"nobody knows broker {node_id}")
-            self._connections[node_id, use] = self.open(self._brokers[node_id])
+            with self._opening:
+                if (node_id, use) not in self._connections:
+                    self._connections[node_id, use] = self.open(self._brokers[node_id])
         return self._connections[node_id, use]
 
     def open(self, address: tuple[str, int]) -> Connection:
         """A connection that belongs to the caller."""
-        return Connection(address, self.settings, self._context, self._timeout_s)
+        self._silent.add(address)
+        opened = Connection(address, self.settings, self._context, self._timeout_s)
+        self._silent.discard(address)
+        return opened
 
     def locate(self, node_id: int, address: tuple[str, int]) -> None:
-        """Somebody knows already where that broker is."""
-        self._brokers.setdefault(node_id, address)
+        """Somebody has just said where that broker is: it may have moved."""
+        self._brokers[node_id] = address
 
     def forget(self) -> None:
         """After a failure: connect anew, and ask anew who leads."""
@@ -142,13 +152,13 @@ class Cluster:
             except (Disconnected, TryAgain) as error:
                 if isinstance(error, Disconnected):
                     self.forget()
-                if time.monotonic() - began + wait > limit:
+                if self._stopping.is_set() or time.monotonic() - began + wait > limit:
                     raise BrokerUnreachable(
                         f"{self.settings['bootstrap.servers']} did not answer as it should "
                         f"within {limit:.0f} s: {error}.",
                         hint="Is the broker running, and kafka.bootstrap.servers right?",
                     ) from error
-            time.sleep(wait * random.uniform(0.5, 1.0))  # many tasks must not come back at once
+            self._stopping.wait(wait * random.uniform(0.5, 1.0))  # many must not come back at once
             wait = min(wait * 2, _BACKOFF_MAX_S)
 
     # ---- questions that everybody has -----------------------------------------------------------
@@ -161,7 +171,7 @@ class Cluster:
         def attempt() -> Metadata:
             answer = self.anyone().ask(api.METADATA, body)
             self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
-            found = {each.name: _topic(each) for each in answer.topics if _is_there(each)}
+            found = {each.name: _topic(each) for each in answer.topics if is_there(each)}
             return Metadata(answer.cluster_id or "", dict(self._brokers), found)
 
         return self.retrying(attempt)
@@ -202,8 +212,7 @@ class Cluster:
         found: dict[TopicPartition, int] = {}
         for topic in self.node(node_id).ask(api.LIST_OFFSETS, body).topics:
             for each in topic.partitions:
-                place = f"looking for offsets of {topic.name}-{each.partition_index}"
-                check(each.error_code, place)
+                check(each.error_code, f"looking for {topic.name}-{each.partition_index}'s offset")
                 found[topic.name, each.partition_index] = each.offset
         return found
 
@@ -243,17 +252,6 @@ def _topic(answer: Any) -> Topic:
     return Topic(answer.name, topic_id, dict(sorted(leaders.items())), answer.is_internal)
 
 
-def _is_there(answer: Any) -> bool:
-    if answer.error_code in (
-        ErrorCode.unknown_topic_or_partition,
-        ErrorCode.invalid_topic_exception,
-        ErrorCode.unknown_topic_id,
-    ):
-        return False
-    check(answer.error_code, f"looking at topic {answer.name}")
-    return True
-
-
 def _by_leader(
     metadata: Metadata, wanted: Mapping[TopicPartition, int]
 ) -> dict[int, dict[TopicPartition, int]]:
@@ -267,11 +265,6 @@ def _by_leader(
     return found
 
 
-def _seconds(settings: Mapping[str, str], name: str, default_ms: int) -> float:
-    value = settings.get(name, str(default_ms))
-    return int(value) / 1000 if value.isdigit() else default_ms / 1000
-
-
 _shared: dict[tuple[int, frozenset[tuple[str, str]]], Cluster] = {}
 
 
@@ -281,7 +274,7 @@ def cluster(settings: Mapping[str, str]) -> Cluster:
     if key not in _shared:
         for old in [each for each in _shared if each[0] != os.getpid()]:
             _shared.pop(old).close()
-        _shared[key] = Cluster(settings)
+        _shared.setdefault(key, Cluster(settings))  # of two threads, one was quicker
     return _shared[key]
 
 

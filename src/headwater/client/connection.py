@@ -10,7 +10,6 @@ from __future__ import annotations
 from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 import contextlib
-import socket
 import ssl
 import struct
 import time
@@ -27,6 +26,8 @@ from kio.serial import entity_reader
 
 from headwater.client import security
 from headwater.client.errors import LoginRefused, RequestRefused
+from headwater.client.tcp_socket import Disconnected as Disconnected
+from headwater.client.tcp_socket import connected
 from headwater.oidc.errors import IssuerUnreachable
 from headwater.wire.writer import entity_writer
 
@@ -34,7 +35,7 @@ PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR = 0, 1, 2, 3, 10
 SASL_HANDSHAKE, API_VERSIONS, CREATE_TOPICS = 17, 18, 19
 INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN = 22, 24, 25, 26
 TXN_OFFSET_COMMIT, OFFSET_COMMIT, OFFSET_FETCH = 28, 8, 9
-DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, SASL_AUTHENTICATE, DESCRIBE_CLUSTER = 32, 35, 36, 60
+DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, SASL_AUTHENTICATE = 32, 35, 36
 
 _FRAME_BYTES_MAX = 1 << 30
 """A size beyond this is no answer of Kafka's: something else listens there."""
@@ -47,10 +48,6 @@ Room = Callable[[int], memoryview]
 
 def _fresh(size: int) -> memoryview:
     return memoryview(bytearray(size))
-
-
-class Disconnected(Exception):
-    """The connection broke, or never was; another attempt may succeed."""
 
 
 class Connection:
@@ -68,7 +65,7 @@ class Connection:
         self._client_id = settings.get("client.id", "headwater-spark").encode()
         self._correlation = 0
         self._waiting: deque[tuple[int, int, int]] = deque()
-        self._socket = _connect(address, context, timeout_s)
+        self._socket = connected(address, settings, context, timeout_s)
         self.versions: dict[int, tuple[int, int]] = {}
         self._renew_at = 0.0
         with contextlib.ExitStack() as undo:
@@ -206,34 +203,6 @@ class Connection:
         lifetime_s = answer.session_lifetime.total_seconds()
         self._renew_at = time.monotonic() + security.renewal(lifetime_s) if lifetime_s else 0.0
         return bytes(answer.auth_bytes)
-
-
-def _connect(
-    address: tuple[str, int], context: ssl.SSLContext | None, timeout_s: float
-) -> socket.socket:
-    try:
-        plain = socket.create_connection(address, timeout=timeout_s)
-    except OSError as error:
-        raise Disconnected(f"{address[0]}:{address[1]}: {error}") from error
-    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if context is None:
-        return plain
-    try:
-        return context.wrap_socket(plain, server_hostname=address[0])
-    except ssl.SSLCertVerificationError as error:
-        plain.close()
-        raise LoginRefused(
-            f"The certificate of {address[0]}:{address[1]} is not trusted: {error.verify_message}.",
-            hint="Set kafka.ssl.ca.location to the authority that signed it.",
-        ) from None
-    except OSError as error:
-        plain.close()
-        if isinstance(error, ssl.SSLError):
-            raise LoginRefused(
-                f"{address[0]}:{address[1]} does not agree on TLS: {error.reason or error}.",
-                hint="Check kafka.security.protocol, and whether it asks for a certificate.",
-            ) from None
-        raise Disconnected(f"{address[0]}:{address[1]}: {error}") from error
 
 
 # ---- messages ----------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
+from typing import Any
+
 from kio.schema.errors import ErrorCode
 
 from headwater.client.errors import RequestRefused
@@ -44,3 +46,15 @@ def check(code: ErrorCode, what: str, message: str | None = None) -> None:
         hint = "The user lacks a right: see `headwater acls` or kafka-acls.sh."
     said = f"{code.name} ({message.rstrip('.')})" if message else code.name
     raise RequestRefused(f"{what} failed: {said}.", hint=hint, code=int(code))
+
+
+def is_there(answer: Any) -> bool:
+    """Whether an answer about a topic is about one that exists."""
+    if answer.error_code in (
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.invalid_topic_exception,
+        ErrorCode.unknown_topic_id,
+    ):
+        return False
+    check(answer.error_code, f"looking at topic {answer.name}")
+    return True

@@ -6,11 +6,14 @@ become ours in `told`, error codes of the raw protocol in `cluster.check`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ParamSpec
+from weakref import WeakMethod
 
 from headwater.errors import HeadwaterError
+
+P = ParamSpec("P")
 
 
 class ClientError(HeadwaterError):
@@ -83,11 +86,24 @@ _HINTS = {
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": _NO_RIGHT,
     "UNKNOWN_TOPIC_OR_PART": "headwater topics list shows the topics that exist",
     "MSG_SIZE_TOO_LARGE": "the topic's max.message.bytes is the limit: headwater topics alter",
-    "INVALID_RECORD": "a compacted topic takes only records with a key",
+    "INVALID_RECORD": "a compacted topic takes only records with a key, and one with schema.validation=true "
+    "only values that begin with the id of a schema of TOPIC-value",
     "NON_EMPTY_GROUP": "stop its members first",
     "UNKNOWN_MEMBER_ID": "stop its members first",
     "GROUP_ID_NOT_FOUND": "headwater groups list shows the groups that exist",
+    "GROUP_SUBSCRIBED_TO_TOPIC": "stop its members first",
+    "CLUSTER_AUTHORIZATION_FAILED": _NO_RIGHT,
+    "TOPIC_ALREADY_EXISTS": "choose another name",
+    "TOPIC_EXCEPTION": "use letters, digits, dot, dash and underscore, at most 249 of them",
+    "INVALID_TOPIC_EXCEPTION": "use letters, digits, dot, dash and underscore, at most 249 of them",
+    "INVALID_PARTITIONS": "a topic's partitions can only become more",
+    "SECURITY_DISABLED": "permissions count where the broker has an authorizer.class.name",
 }
+
+
+def hint_for(name: str) -> str | None:
+    """What to do about an error of Kafka's, by its name."""
+    return _HINTS.get(name)
 
 
 def translated(error: Any, what: str, bootstrap: str) -> ClientError:
@@ -112,3 +128,14 @@ def told(what: str, bootstrap: str) -> Iterator[None]:
         yield
     except KafkaException as failure:
         raise translated(failure.args[0], what, bootstrap) from None
+
+
+def weakly(heard: Callable[P, None]) -> Callable[P, None]:
+    """A method as what a client calls: else its object and the client would keep each other, and threads."""
+    known = WeakMethod(heard)
+
+    def tell(*told: P.args, **named: P.kwargs) -> None:
+        if (method := known()) is not None:
+            method(*told, **named)
+
+    return tell

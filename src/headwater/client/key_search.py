@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from headwater.client import batches
 from headwater.client.batches import Batch
 from headwater.client.cluster import Cluster
-from headwater.record import records, varint
+from headwater.record import varint
+from headwater.record.keys import each_key
 from headwater.record.records import Record
 
 PIECE_BYTES = 8 * 1024 * 1024
@@ -53,7 +54,7 @@ def records_of(cluster: Cluster, where: Stretch, keys: Sequence[bytes]) -> Itera
 def an_example_key(cluster: Cluster, where: Stretch) -> bytes | None:
     """The key of some record near the beginning; None if there is none."""
     for batch in _data(cluster, where, LOOK_BYTES):
-        for _, key, _ in records.keys(batch.piece, batch.at):
+        for _, key, _ in each_key(batch.piece, batch.at):
             if key is not None:
                 return key
         if batch.at > 0:

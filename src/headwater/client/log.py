@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any
 
 from confluent_kafka import (
@@ -27,9 +26,9 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from headwater.client import creation, offsets
+from headwater.client import creation, lookup, offsets
 from headwater.client.cluster import EARLIEST, LATEST, Cluster
-from headwater.client.errors import BrokerUnreachable, NotThere, told
+from headwater.client.errors import NotThere, told, weakly
 from headwater.client.offsets import Place
 from headwater.client.options import cluster_settings, enduring
 from headwater.client.records import Range
@@ -88,7 +87,7 @@ class Log:
             "socket.connection.setup.timeout.ms": 3000,
             "log_level": 0,  # the sentences of our errors say it
             **enduring(client),
-            "error_cb": self._heard,
+            "error_cb": weakly(self._heard),
         }
         self._login_refused: str | None = None
         self._lock = threading.Lock()
@@ -101,12 +100,7 @@ class Log:
     def __enter__(self) -> Log:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -201,17 +195,8 @@ class Log:
     # ---- what everybody asks --------------------------------------------------------------------
 
     def partitions(self, topic: str) -> list[int]:
-        """Asked for by listing: a metadata request for one name might create the topic."""
-        with told("listing topics", self.bootstrap):
-            found = self.admin.list_topics(timeout=TIMEOUT_S).topics.get(topic)
-        if found is None:
-            raise NotThere(
-                f"there is no topic {topic!r}",
-                hint="headwater topics list shows those that exist, headwater topics create makes one",
-            )
-        if not found.partitions:
-            raise BrokerUnreachable(f"no partition of {topic!r} is known yet", hint="ask again")
-        return sorted(found.partitions)
+        """Of a topic that is there; asking for it does not make it."""
+        return sorted(lookup.replicas(self.admin, topic, self.bootstrap, TIMEOUT_S))
 
     def ranges(self, topic: str, partitions: list[int] | None = None) -> dict[int, Range]:
         """Partition → first offset, and the one after the last that a reader sees."""

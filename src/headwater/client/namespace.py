@@ -12,14 +12,26 @@ KEY_TOPICS = ("__headwater_keys", "headwater.keys")
 """Of personal data: whoever reads the topics that they have sealed must not have them."""
 
 
+SCHEMAS = "_schemas"
+"""A registry's: who writes there otherwise gives ids that it does not know of."""
+
+ALERTS = "headwater.alerts"
+"""What alerts have said, and all that they remember: anybody may read it."""
+
+
 def is_own(topic: str) -> bool:
     """Whether it belongs to the log."""
-    return topic.startswith("__") or topic in KEY_TOPICS
+    return topic.startswith("__") or topic in (*KEY_TOPICS, SCHEMAS)
+
+
+def is_ours_to_write(topic: str) -> bool:
+    """Whether records of others have no place there: in the log's own, and among what alerts have said."""
+    return is_own(topic) or topic == ALERTS
 
 
 def refuse_own(topic: str) -> None:
     """Before records go to a topic that somebody else has named: there they would excise, or forget a key."""
-    if is_own(topic):
+    if is_ours_to_write(topic):
         raise RequestRefused(
             f"{topic} is the log's own, and no records are sent there from here",
             hint="name a topic of yours; to remove data there are headwater excise and headwater forget",

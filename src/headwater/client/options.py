@@ -190,7 +190,6 @@ _ELSE_IN_LIBRDKAFKA = {
 _ONLY_LIBRDKAFKA = (
     "log_level",
     "error_cb",
-    "socket.connection.setup.timeout.ms",
     "reconnect.backoff.ms",
     "reconnect.backoff.max.ms",
     "metadata.recovery.strategy",

@@ -1,4 +1,4 @@
-"""What became of a transaction whose commit was not answered. Called by `replaying`.
+"""What became of a transaction whose commit was not answered. Called by `browse.replay`.
 
 The one who sent it is fenced first: from then on it is committed or aborted, and stays so. Which of the two,
 the log itself says: a reader of committed records finds one of its records, or does not.

@@ -55,7 +55,7 @@ def _compact(value: Any) -> bytes:
 
 def by_murmur2(key: bytes, partitions: int) -> int:
     """Where Kafka's own partitioner puts a key."""
-    return (murmur2(key) & 0x7FFFFFFF) % partitions
+    return (murmur2(key) & 0x7FFFFFFF) % partitions if partitions > 1 else 0
 
 
 def by_crc32(key: bytes, partitions: int) -> int:

@@ -1,4 +1,4 @@
-"""What `files` and `fetch` hand to `output`: bytes as they are stored."""
+"""What `fetch`, and files that a reader can see itself, hand to the decoder: bytes as they are stored."""
 
 from __future__ import annotations
 

@@ -23,6 +23,8 @@ from headwater.client.topics import is_compacted
 HeaderList = Sequence[tuple[str, bytes | None]]
 WAIT_S = 1.0
 """Nothing acknowledged for so long is worth a word."""
+RECORD_OVERHEAD_BYTES = 36
+"""Of a record without headers, each of its integers as long as it can be."""
 _FULL_S = 0.05
 
 
@@ -42,6 +44,12 @@ class Draft:
     headers: HeaderList = ()
     partition: int | None = None
     timestamp_ms: int | None = None
+
+    @property
+    def batch_bytes(self) -> int:
+        """What it takes in a record batch at most, as long as that is not compressed."""
+        own = len(self.key or b"") + len(self.value or b"") + RECORD_OVERHEAD_BYTES
+        return own + sum(len(name) * 4 + len(value or b"") + 10 for name, value in self.headers)
 
 
 def publish(log: Log, topic: str, draft: Draft) -> Stored:

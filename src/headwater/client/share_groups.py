@@ -9,18 +9,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from headwater.client.errors import BrokerUnreachable, RequestRefused
+from headwater.client.exchange import asking, by_coordinator, check
 from headwater.client.log import Log
 
-if TYPE_CHECKING:
-    from headwater.client.cluster import Cluster
-
-LIST_GROUPS, FIND_COORDINATOR, DESCRIBE, OFFSETS, ALTER_OFFSETS = 16, 10, 77, 90, 91
-_GROUP_KEY = 0
-_NONE, _NOT_FOUND = 0, 69
+LIST_GROUPS, DESCRIBE, OFFSETS, ALTER_OFFSETS = 16, 77, 90, 91
+_NOT_FOUND = 69
 Place = tuple[str, int]
 
 
@@ -44,7 +39,7 @@ class ShareGroup(NamedTuple):
 
 def names(log: Log) -> list[str]:
     """Of all there are; none where the broker knows no share groups."""
-    with _asking(log, "listing share groups") as asked:
+    with asking(log, "listing share groups") as asked:
         found: set[str] = set()
         for node in asked.metadata([]).brokers:
             connection = asked.node(node)
@@ -52,7 +47,7 @@ def names(log: Log) -> list[str]:
                 return []
             body = {"states_filter": [], "types_filter": ["share"]}
             answer = connection.ask(LIST_GROUPS, body)
-            _check(answer.error_code, "listing share groups")
+            check(answer.error_code, "listing share groups")
             found |= {each.group_id for each in answer.groups}
         return sorted(found)
 
@@ -61,9 +56,9 @@ def described(log: Log, wanted: Sequence[str]) -> dict[str, ShareGroup]:
     """Those of `wanted` that there are."""
     if not wanted:
         return {}
-    with _asking(log, "describing share groups") as asked:
+    with asking(log, "describing share groups") as asked:
         found: dict[str, ShareGroup] = {}
-        for node, mine in _by_coordinator(asked, wanted).items():
+        for node, mine in by_coordinator(asked, wanted).items():
             connection = asked.node(node)
             body = {"group_ids": mine, "include_authorized_operations": False}
             told = {each.group_id: each for each in connection.ask(DESCRIBE, body).groups}
@@ -72,7 +67,7 @@ def described(log: Log, wanted: Sequence[str]) -> dict[str, ShareGroup]:
             for name in mine:
                 if int(told[name].error_code) == _NOT_FOUND:
                     continue
-                _check(told[name].error_code, f"describing {name}")
+                check(told[name].error_code, f"describing {name}")
                 found[name] = _group(told[name], offsets[name])
         return found
 
@@ -83,42 +78,13 @@ def move(log: Log, name: str, starts: dict[Place, int]) -> None:
     for (topic, partition), offset in starts.items():
         topics[topic].append({"partition_index": partition, "start_offset": offset})
     asked_for = [{"topic_name": topic, "partitions": each} for topic, each in topics.items()]
-    with _asking(log, f"resetting {name}") as asked:
-        (node,) = _by_coordinator(asked, [name])
+    with asking(log, f"resetting {name}") as asked:
+        (node,) = by_coordinator(asked, [name])
         answer = asked.node(node).ask(ALTER_OFFSETS, {"group_id": name, "topics": asked_for})
-        _check(answer.error_code, f"resetting {name}")
+        check(answer.error_code, f"resetting {name}")
         for topic in answer.responses:
             for each in topic.partitions:
-                _check(each.error_code, f"resetting {name} on {topic.topic_name}")
-
-
-@contextmanager
-def _asking(log: Log, what: str) -> Iterator[Cluster]:
-    from headwater.client.cluster import TryAgain
-    from headwater.client.connection import Disconnected
-
-    with log.cluster() as asked:
-        try:
-            yield asked
-        except (BrokerUnreachable, Disconnected, TryAgain) as error:
-            raise BrokerUnreachable(f"{what}: {error}", hint="is the broker running?") from None
-
-
-def _by_coordinator(asked: Cluster, wanted: Sequence[str]) -> dict[int, list[str]]:
-    body = {"key_type": _GROUP_KEY, "coordinator_keys": list(wanted)}
-
-    def attempt() -> dict[int, list[str]]:
-        from headwater.client.cluster import TryAgain
-
-        found: dict[int, list[str]] = defaultdict(list)
-        for each in asked.anyone().ask(FIND_COORDINATOR, body).coordinators:
-            if int(each.error_code) != _NONE:
-                raise TryAgain(f"nobody answers for group {each.key} yet")
-            asked.locate(each.node_id, (each.host, each.port))
-            found[each.node_id].append(each.key)
-        return found
-
-    return asked.retrying(attempt)
+                check(each.error_code, f"resetting {name} on {topic.topic_name}")
 
 
 def _group(told: Any, offsets: Any) -> ShareGroup:
@@ -147,11 +113,6 @@ def _held(assignment: Any) -> Iterator[Place]:
     for each in assignment.topic_partitions:
         for partition in each.partitions:
             yield each.topic_name, partition
-
-
-def _check(code: Any, what: str) -> None:
-    if int(code) != _NONE:
-        raise RequestRefused(f"{what}: {getattr(code, 'name', code)}")
 
 
 __all__ = ["ShareGroup", "described", "move", "names"]

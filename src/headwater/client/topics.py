@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
@@ -18,12 +18,9 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from headwater.client import creation, settings
 from headwater.client.cluster import EARLIEST, LATEST
 from headwater.client.errors import NotThere, told
+from headwater.client.exchange import log_sizes
 from headwater.client.log import TIMEOUT_S, Log
 from headwater.client.settings import Source
-from headwater.errors import HeadwaterError
-
-if TYPE_CHECKING:
-    from headwater.client.cluster import Cluster
 
 
 @dataclass(frozen=True)
@@ -41,6 +38,17 @@ class Partition:
     first_offset: int
     next_offset: int
     bytes: int | None = None
+    replicas: tuple[int, ...] = ()
+    in_sync: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Brokers:
+    """Who serves the topics: host:port by node id. `controller` is -1 where nobody is known to be it."""
+
+    addresses: Mapping[int, str]
+    controller: int
+    cluster_id: str
 
 
 @dataclass(frozen=True)
@@ -64,21 +72,21 @@ class Topic:
 
     @property
     def is_compacted(self) -> bool:
-        return "compact" in self._value("cleanup.policy", "delete")
+        return "compact" in self.value("cleanup.policy", "delete")
 
     @property
     def retention_ms(self) -> int | None:
         """None: records are kept whatever their age."""
-        if "delete" not in self._value("cleanup.policy", "delete"):
+        if "delete" not in self.value("cleanup.policy", "delete"):
             return None
-        return _limit(self._value("retention.ms", "-1"))
+        return _limit(self.value("retention.ms", "-1"))
 
     @property
     def retention_bytes(self) -> int | None:
         """Of each partition; None: without limit."""
-        return _limit(self._value("retention.bytes", "-1"))
+        return _limit(self.value("retention.bytes", "-1"))
 
-    def _value(self, name: str, default: str) -> str:
+    def value(self, name: str, default: str) -> str:
         found = self.settings.get(name)
         return default if found is None else found.value
 
@@ -89,6 +97,29 @@ def listed(log: Log, *, internal: bool = False, details: bool = True) -> list[To
         known = log.admin.list_topics(timeout=TIMEOUT_S).topics
     shown = {n: t for n, t in sorted(known.items()) if internal or not n.startswith("__")}
     return _topics(log, shown, details=details)
+
+
+def brokers(log: Log) -> Brokers:
+    with told("asking who the brokers are", log.bootstrap):
+        known = log.admin.list_topics(timeout=TIMEOUT_S)
+    addresses = {node: f"{each.host}:{each.port}" for node, each in known.brokers.items()}
+    return Brokers(addresses, known.controller_id, known.cluster_id or "")
+
+
+def cluster_id(log: Log) -> str:
+    with told("asking which cluster it is", log.bootstrap):
+        found = log.admin.describe_cluster(request_timeout=TIMEOUT_S).result()
+    return found.cluster_id or ""
+
+
+def replicas(log: Log) -> dict[str, list[int]]:
+    """Of every topic: how many replicas each partition has."""
+    with told("listing topics", log.bootstrap):
+        known = log.admin.list_topics(timeout=TIMEOUT_S).topics
+    return {
+        name: [len(each.replicas) for each in topic.partitions.values()]
+        for name, topic in known.items()
+    }
 
 
 def named(log: Log, name: str) -> Topic:
@@ -111,10 +142,13 @@ def create(
     replicas: int = 1,
     if_missing: bool = False,
     timeout_s: float = TIMEOUT_S,
+    dry_run: bool = False,
 ) -> bool:
     """Whether it was made: it may be there already, `if_missing`. With what confluent-kafka raises."""
     new = NewTopic(name, partitions, replicas, config=dict(config or {}))
-    asked = admin.create_topics([new], operation_timeout=timeout_s, request_timeout=timeout_s)
+    asked = admin.create_topics(
+        [new], operation_timeout=timeout_s, request_timeout=timeout_s, validate_only=dry_run
+    )
     try:
         asked[name].result()
     except KafkaException as failure:
@@ -124,11 +158,27 @@ def create(
     return True
 
 
-def grow(admin: AdminClient, name: str, partitions: int, timeout_s: float = TIMEOUT_S) -> None:
+def grow(
+    admin: AdminClient,
+    name: str,
+    partitions: int,
+    timeout_s: float = TIMEOUT_S,
+    *,
+    dry_run: bool = False,
+) -> None:
     """To so many. With what confluent-kafka raises."""
     more = NewPartitions(name, partitions)
-    asked = admin.create_partitions([more], operation_timeout=timeout_s, request_timeout=timeout_s)
+    asked = admin.create_partitions(
+        [more], operation_timeout=timeout_s, request_timeout=timeout_s, validate_only=dry_run
+    )
     asked[name].result()
+
+
+def delete(admin: AdminClient, name: str, timeout_s: float = TIMEOUT_S) -> None:
+    """With all its records. With what confluent-kafka raises."""
+    admin.delete_topics([name], operation_timeout=timeout_s, request_timeout=timeout_s)[
+        name
+    ].result()
 
 
 def id_of(admin: AdminClient, name: str) -> uuid.UUID:
@@ -141,7 +191,12 @@ def id_of(admin: AdminClient, name: str) -> uuid.UUID:
 
 def is_compacted(log: Log, name: str) -> bool:
     """Then every record needs a key."""
-    return Topic(name, [], _settings(log, [name]).get(name, {})).is_compacted
+    return configured(log, name).is_compacted
+
+
+def configured(log: Log, name: str) -> Topic:
+    """Its settings alone."""
+    return Topic(name, [], _settings(log, [name]).get(name, {}))
 
 
 def ensure(log: Log, topic: str, partitions: int = -1, **settings: str) -> bool:
@@ -165,12 +220,20 @@ def _topics(log: Log, known: Mapping[str, Any], *, details: bool) -> list[Topic]
     first = log.offsets(places, EARLIEST)
     ends = log.offsets(places, LATEST)
     settings = _settings(log, known) if details else {}
-    sizes = _sizes(log, places) if details else {}
+    sizes = log_sizes(log, places) if details else {}
     return [
         Topic(
             name,
             [
-                Partition(p, part.leader, first[name, p], ends[name, p], sizes.get((name, p)))
+                Partition(
+                    p,
+                    part.leader,
+                    first[name, p],
+                    ends[name, p],
+                    sizes.get((name, p)),
+                    tuple(part.replicas),
+                    tuple(part.isrs),
+                )
                 for p, part in sorted(topic.partitions.items())
             ],
             settings.get(name, {}),
@@ -189,38 +252,6 @@ def _settings(log: Log, names: Iterable[str]) -> dict[str, dict[str, Setting]]:
         }
         for topic, entries in found.items()
     }
-
-
-def _sizes(log: Log, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """Nothing where they cannot be had: a library or a right is missing."""
-    wanted = set(places)
-    found: dict[tuple[str, int], int] = {}
-    try:
-        with log.cluster() as connected:
-            for answer in connected.retrying(lambda: _log_dirs(connected)):
-                for each, size in (
-                    one for r in answer.results for t in r.topics for one in _parts(t)
-                ):
-                    if each in wanted:
-                        found[each] = max(found.get(each, 0), size)
-    except HeadwaterError:
-        return {}
-    return found
-
-
-def _log_dirs(connected: Cluster) -> list[Any]:
-    from headwater.client.connection import DESCRIBE_LOG_DIRS
-
-    nodes = connected.metadata([]).brokers
-    return [connected.node(node).ask(DESCRIBE_LOG_DIRS, {"topics": None}) for node in nodes]
-
-
-def _parts(topic: Any) -> list[tuple[tuple[str, int], int]]:
-    return [
-        ((topic.name, each.partition_index), each.partition_size)
-        for each in topic.partitions
-        if not each.is_future_key
-    ]
 
 
 def _limit(text: str) -> int | None:

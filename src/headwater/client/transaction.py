@@ -105,8 +105,8 @@ def begin(cluster: Cluster, transactional_id: str, timeout_ms: int) -> Identity:
     }
 
     def attempt() -> Identity:
-        keeper = coordinator(cluster, transactional_id, TRANSACTION)
-        answer = _patiently(keeper, api.INIT_PRODUCER_ID, body, _INIT_VERSION)
+        connection = coordinator(cluster, transactional_id, TRANSACTION)
+        answer = patiently(connection, api.INIT_PRODUCER_ID, body, _INIT_VERSION)
         if answer.error_code is ErrorCode.invalid_transaction_timeout:
             raise TransactionLost(
                 f"The broker allows no transaction of {timeout_ms} ms.",
@@ -136,8 +136,8 @@ def add_partitions(
     }
 
     def attempt() -> None:
-        keeper = coordinator(cluster, identity.transactional_id, TRANSACTION)
-        answer = _patiently(keeper, api.ADD_PARTITIONS_TO_TXN, body, _ADD_VERSION)
+        connection = coordinator(cluster, identity.transactional_id, TRANSACTION)
+        answer = patiently(connection, api.ADD_PARTITIONS_TO_TXN, body, _ADD_VERSION)
         for topic in answer.results_by_topic_v3_and_below:
             for each in topic.results_by_partition:
                 if each.partition_error_code is ErrorCode.unknown_topic_or_partition:
@@ -172,12 +172,12 @@ def commit_offset(
     topics = [{"name": place[0], "partitions": [committed]}]
 
     def attempt() -> None:
-        keeper = coordinator(cluster, identity.transactional_id, TRANSACTION)
-        answer = _patiently(keeper, api.ADD_OFFSETS_TO_TXN, whose, _ADD_VERSION)
+        connection = coordinator(cluster, identity.transactional_id, TRANSACTION)
+        answer = patiently(connection, api.ADD_OFFSETS_TO_TXN, whose, _ADD_VERSION)
         _check(answer.error_code, f"adding group {group} to a transaction")
-        keeper = coordinator(cluster, group, GROUP)
+        connection = coordinator(cluster, group, GROUP)
         body = whose | {"generation_id": -1, "member_id": "", "topics": topics}
-        stored = keeper.ask(api.TXN_OFFSET_COMMIT, body, _OFFSETS_VERSION)
+        stored = connection.ask(api.TXN_OFFSET_COMMIT, body, _OFFSETS_VERSION)
         _check(stored.topics[0].partitions[0].error_code, f"noting the batch in group {group}")
 
     asking(cluster, attempt)
@@ -195,8 +195,8 @@ def end(
     }
 
     def attempt() -> Ended:
-        keeper = coordinator(cluster, identity.transactional_id, TRANSACTION)
-        code = _patiently(keeper, api.END_TXN, body, _END_VERSION).error_code
+        connection = coordinator(cluster, identity.transactional_id, TRANSACTION)
+        code = patiently(connection, api.END_TXN, body, _END_VERSION).error_code
         if code in _OVER:
             return Ended.OVER
         connect.check(code, "ending a transaction")
@@ -205,12 +205,12 @@ def end(
     return asking(cluster, attempt, deadline_s)
 
 
-def _patiently(keeper: api.Connection, which: int, body: dict[str, Any], version: int) -> Any:
+def patiently(connection: api.Connection, which: int, body: dict[str, Any], version: int) -> Any:
     """Ask; while the last transaction's markers are being written, ask again. That takes a moment,
     and `retrying`'s pauses are made for brokers that restart."""
     deadline = time.monotonic() + 5.0
     while True:
-        answer = keeper.ask(which, body, version)
+        answer = connection.ask(which, body, version)
         busy = _codes(answer) & {ErrorCode.concurrent_transactions}
         if not busy or time.monotonic() > deadline:
             return answer

@@ -1,8 +1,8 @@
 """Reading what is committed: the records of a small topic, and whether one transaction has come through.
 
-`decisions` reads its topic with `read`; `ending` asks `verdict` where the coordinator does not know a
-transaction any more. Both fetch as any reader of committed data does: nothing beyond the last stable
-offset, and aborted transactions are named beside the data.
+Views and the sink read their topics with `read`; the sink's `second_phase` asks `verdict` where the
+coordinator does not know a transaction any more. Both fetch as any reader of committed data does: nothing
+beyond the last stable offset, and aborted transactions are named beside the data.
 """
 
 from __future__ import annotations

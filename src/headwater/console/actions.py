@@ -31,6 +31,19 @@ class Action(Enum):
     GO_BACK = "go back to a view's version before", Role.OPERATOR
     DROP_VERSIONS = "drop old versions of a view", Role.ADMINISTRATOR
     STOP_JOB = "stop what was started", Role.OPERATOR
+    CONTROL_PART = "pause, resume or restart a part", Role.OPERATOR
+    CREATE_TOPIC = "create a topic", Role.ADMINISTRATOR
+    CONFIGURE_TOPIC = "change a topic's settings", Role.ADMINISTRATOR
+    ADD_PARTITIONS = "add partitions to a topic", Role.ADMINISTRATOR
+    DELETE_TOPIC = "delete a topic", Role.ADMINISTRATOR
+    CHANGE_USERS = "add, change or remove a user", Role.ADMINISTRATOR
+    CHANGE_PERMISSIONS = "add or remove a permission", Role.ADMINISTRATOR
+    CHANGE_QUOTAS = "set or remove a quota", Role.ADMINISTRATOR
+    DELETE_OFFSETS = "delete a group's offsets", Role.ADMINISTRATOR
+    DELETE_GROUP = "delete a group", Role.ADMINISTRATOR
+    WRITE_DEMO_ORDER = "write an order to the demo's shop", Role.OPERATOR
+    KILL_DEMO_BROKER = "kill the demo's broker", Role.ADMINISTRATOR
+    CONFIGURE_BROKER = "change a broker's settings", Role.ADMINISTRATOR
 
     def __init__(self, sentence: str, role: Role) -> None:
         self.sentence = sentence

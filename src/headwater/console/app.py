@@ -16,15 +16,15 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from fastapi import FastAPI
-from nicegui import Client, PageArguments, ui
+from nicegui import PageArguments, ui
 from nicegui import app as nicegui_app
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from headwater import __version__
-from headwater.console import elements
+from headwater.console import elements, events
 from headwater.console.context import Context, Visit
-from headwater.console.guard import SESSION, STANDS, VISITOR, Guard
+from headwater.console.guard import STANDS, VISITOR, Guard
 from headwater.console.login import Login
 from headwater.console.pages import Page, all_pages
 from headwater.console.sessions import Visitor
@@ -41,12 +41,14 @@ def make_app(
     loopback_only: bool,
 ) -> ASGIApp:
     """The application, with everything in front of it."""
-    pages = all_pages()
+    pages = [page for page in all_pages() if page.is_there(context)]
+    events.guard()
     nicegui_app.add_static_files("/static", STATIC)
     nicegui_app.add_static_file(local_file=STATIC / "favicon.svg", url_path="/favicon.ico")
     ui.add_head_html(_head(), shared=True)
 
     def every_address(request: Request) -> None:
+        events.bound_pages(request.scope)
         theme = request.cookies.get(THEME_COOKIE, "auto")
         visitor = request.scope[VISITOR]
         known = [page for page in pages if visitor.role >= page.role]
@@ -65,17 +67,7 @@ def make_app(
         reconnect_timeout=RECONNECT_S,
         show_welcome_message=False,
     )
-    return Guard(outer, login=login, loopback_only=loopback_only, on_end=forget_pages)
-
-
-def forget_pages(session: str) -> None:
-    """A session has ended: nobody takes its pages up again, under whichever cookie."""
-    for client in list(Client.instances.values()):
-        request = client._request  # `client.request` raises where a page was not asked for
-        if request is not None and request.scope.get(SESSION) == session:
-            for document in list(client._delete_tasks):
-                client._cancel_delete_task(document)  # it would delete the page a second time
-            client.delete()
+    return Guard(outer, login=login, loopback_only=loopback_only, on_end=events.forget_pages)
 
 
 def _head() -> str:

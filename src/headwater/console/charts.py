@@ -21,6 +21,9 @@ class Chart:
         self._chart.props["aria-label"] = f"Chart: {' and '.join(self._names)}"
         self._chart.props('role="img"')
 
+    def set_visibility(self, is_there: bool) -> None:
+        self._chart.set_visibility(is_there)
+
     def set(self, times_ms: Sequence[float], *lines: Sequence[float]) -> None:
         key = (len(times_ms), times_ms[-1] if times_ms else 0)
         if key == self._last:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from headwater.client.namespace import is_own
 from headwater.console import actions
 from headwater.console.actions import Action, NotAllowed
+from headwater.console.administration.delegates import Delegates
 from headwater.console.sessions import NOBODY, Visitor
 from headwater.project.roles import Role
 
@@ -34,6 +35,11 @@ class Context:
     history: History
     watch: Watch
     jobs: Jobs
+    delegates: Delegates = field(init=False)
+    """Connections for changes, one for each visitor."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "delegates", Delegates(self.bootstrap, self.client))
 
     def start(self) -> None:
         """With the server."""
@@ -44,6 +50,7 @@ class Context:
         await self.jobs.stop_all()
         self.history.stop()
         self.watch.stop()
+        self.delegates.close()
         self.log.close()
 
 
@@ -75,6 +82,11 @@ class Visit:
                 hint="ask whoever runs the console for it, or sign in as somebody else",
             )
         return name
+
+    @property
+    def log(self) -> Log:
+        """The log, asked in the visitor's name: for what changes it, so that the audit tells who."""
+        return self.context.delegates.log_of(self.visitor.name)
 
     def may(self, action: Action) -> bool:
         """Whether to show its button."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec
 
 from nicegui import ui
 
@@ -20,6 +20,7 @@ from headwater.console.sentences import sentence_of
 PRIMARY = "unelevated color=primary"
 """The look of the one button that does what a form is for."""
 Tone = Literal["good", "warn", "bad", "calm"]
+Given = ParamSpec("Given")
 
 
 def heading(title: str, sentence: str = "") -> None:
@@ -103,6 +104,37 @@ def notify(sentence: str, tone: Tone = "good") -> None:
     ui.notify(sentence, type=kinds[tone], position="bottom", multi_line=True)
 
 
+def shown(
+    do: Callable[Given, object | Awaitable[object]],
+) -> Callable[Given, Awaitable[None]]:
+    """`do`, with its errors as a notice."""
+
+    async def asked(*given: Given.args, **named: Given.kwargs) -> None:
+        try:
+            outcome = do(*given, **named)
+            if isinstance(outcome, Awaitable):
+                await outcome
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            sentence, remedy = sentence_of(error)
+            notify(f"{sentence.rstrip('.')}. {remedy or ''}".strip(), "bad")
+
+    return asked
+
+
+def guarded(
+    visit: Visit, what: Action, do: Callable[Given, object | Awaitable[object]]
+) -> Callable[Given, Awaitable[None]]:
+    """`do` for those who may; errors are shown as a notice."""
+
+    def allowed(*given: Given.args, **named: Given.kwargs) -> object | Awaitable[object]:
+        visit.must(what)
+        return do(*given, **named)
+
+    return shown(allowed)
+
+
 def action(
     visit: Visit,
     what: Action,
@@ -113,19 +145,7 @@ def action(
     props: str = "outline",
 ) -> ui.button:
     """A button that changes something: not there for those who may not, and refused to them by the server."""
-
-    async def pressed() -> None:
-        try:
-            visit.must(what)
-            outcome = do()
-            if isinstance(outcome, Awaitable):
-                await outcome
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            sentence, remedy = sentence_of(error)
-            notify(f"{sentence} {remedy or ''}".strip(), "bad")
-
+    pressed = guarded(visit, what, do)
     if visit.may(what):
         return ui.button(text, on_click=pressed, icon=icon).props(f"no-caps {props}")
     # Whoever made it may show, enable and rename it: in here nobody sees that.

@@ -1,4 +1,4 @@
-"""The door: every request and every websocket passes here before NiceGUI sees it.
+"""The guard: every request and every websocket passes here before NiceGUI sees it.
 
 Wrapped around the application by `app`. In this order:
 
@@ -139,7 +139,7 @@ class Guard:
             )
         elif scope["path"] == "/healthz":
             answer = JSONResponse({"ok": True})
-        elif scope["path"] == "/login" and self._login is not None:
+        elif self._login is not None and self._login.is_mine(scope["path"]):
             answer = await self._login.answer(request, self._clock())
         elif scope["path"] == "/logout" and scope["method"] == "POST":
             answer = self._logout(session)

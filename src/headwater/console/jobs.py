@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headwater.errors import HeadwaterError
-from headwater.project.leash import leashed
+from headwater.project.parent_death import ends_with_parent
 
 LINES_MAX = 200
 _PROGRESS = re.compile(r"([\d,]+) of ([\d,]+) records")
@@ -105,8 +105,8 @@ class Jobs:
 
 
 async def _run(job: Job) -> None:
-    # On the leash of the console: a console that is killed leaves nothing behind.
-    command = leashed(sys.executable, "-m", "headwater")
+    # It ends with the console: one that is killed leaves nothing behind.
+    command = ends_with_parent(sys.executable, "-m", "headwater")
     try:
         job.process = await asyncio.create_subprocess_exec(
             *command,

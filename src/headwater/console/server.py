@@ -9,12 +9,8 @@ The process moves into the project's folder, as paths in its file mean that.
 
 from __future__ import annotations
 
-import logging
 import os
-import signal
-import socket
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,29 +20,27 @@ from headwater.console import addresses
 from headwater.console.addresses import DEFAULT
 from headwater.console.broker_users import BrokerUsers
 from headwater.console.context import Context
+from headwater.console.guesses import Network, networks_of
 from headwater.console.history import History
 from headwater.console.jobs import Jobs
 from headwater.console.sessions import SESSION_S, Sessions, Token
 from headwater.console.watching import Watch
-from headwater.errors import HeadwaterError
-from headwater.project.file import FILE, Project, load
+from headwater.project.file import Project
+from headwater.project.ports import CONNECTIONS_PER_ADDRESS
 from headwater.project.roles import ROLES, Grants, Role, grants_of
 from headwater.project.tls import Certificates, settings_of
+from headwater.project.web_service import CannotServe, WebService, place, project_at
 from headwater.secrets import Secrets
 
 if TYPE_CHECKING:
-    import uvicorn
-
     from headwater.console.login import Login
+    from headwater.console.single_sign_on import SingleSignOn
 
 
+SERVICE = WebService("the console", "console")
 STOP_S = 3
 SLOW_S = 30.0
-"""For the head of a request."""
-
-
-class CannotServe(HeadwaterError):
-    """The console cannot listen there, or may not."""
+"""For the head of a request, and for bytes that a browser does not take."""
 
 
 def serve(
@@ -55,81 +49,29 @@ def serve(
     entry: Entry,
     say: Callable[[str], None],
     tls_settings: Mapping[str, str] | None = None,
+    connections_per_address: int = CONNECTIONS_PER_ADDRESS,
 ) -> None:
     """Until SIGTERM or SIGINT."""
-    host, port = _checked(listen, entry)
+    host, port = place(listen, None if entry.asks else _refusal(listen))
     certificates = None if tls_settings is None else Certificates(tls_settings, "console")
-    with _bound(host, port) as listener:
-        loopback_only = addresses.is_loopback(host)
-        server = _server(context, entry, certificates, loopback_only=loopback_only)
-        at = addresses.url_of(host, listener.getsockname()[1], is_secure=certificates is not None)
-        say(f"the console is at {at}")
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda _number, _frame: setattr(server, "should_exit", True))
-        server.run(sockets=[listener])
-
-
-def _checked(listen: str, entry: Entry) -> tuple[str, int]:
-    try:
-        host, port = addresses.split(listen)
-    except ValueError as error:
-        raise CannotServe(str(error)) from None
-    if not entry.asks and not addresses.is_loopback(host):
-        raise CannotServe(
-            f"without a token the console listens on this machine only, and {host} is more than that",
-            hint="set HEADWATER_CONSOLE_TOKEN, write [console.users], or listen at 127.0.0.1",
-        )
-    return host, port
-
-
-@contextmanager
-def _bound(host: str, port: int) -> Iterator[socket.socket]:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listener = socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise CannotServe(
-            f"the console cannot listen at {host}:{port}: {error.strerror or error}",
-            hint="give another address with --listen, or listen = … under [console]",
-        ) from None
-    with listener:
-        yield listener
-
-
-def _server(
-    context: Context,
-    entry: Entry,
-    certificates: Certificates | None,
-    *,
-    loopback_only: bool,
-) -> uvicorn.Server:
-    try:
-        import uvicorn
-
+    with SERVICE.imports():
         from headwater.console.app import make_app
-        from headwater.project import http_protocol
-        from headwater.project.http_server import Server
-    except ModuleNotFoundError as error:
-        if error.name is not None and error.name.startswith("headwater"):
-            raise
-        raise CannotServe(
-            f"the console needs the package {error.name}, which is not installed",
-            hint="pip install 'headwater[console]'",
-        ) from None
+        from headwater.project import http_server, websocket_protocol
+    with SERVICE.bound(host, port, SLOW_S) as listener:
+        loopback_only = addresses.is_loopback(host)
+        app = make_app(context, _login(context, entry), loopback_only=loopback_only)
+        config = http_server.config(
+            app, slow_s=SLOW_S, stop_s=STOP_S, sockets=websocket_protocol.PAGES
+        )
+        server = http_server.Server(config, certificates, connections_per_address)
+        server.run_at(listener, lambda url: say(f"the console is at {url}"))
 
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    app = make_app(context, _login(context, entry), loopback_only=loopback_only)
-    config = uvicorn.Config(
-        app,
-        http=http_protocol.protocol(SLOW_S),
-        log_config=None,
-        access_log=False,
-        timeout_graceful_shutdown=STOP_S,
-        lifespan="on",
-        server_header=False,
-        proxy_headers=False,  # anybody could say who he is
+
+def _refusal(listen: str) -> CannotServe:
+    return CannotServe(
+        f"without a token the console listens on this machine only, and {listen} is more than that",
+        hint="set HEADWATER_CONSOLE_TOKEN, write [console.users], or listen at 127.0.0.1",
     )
-    return Server(config, certificates)
 
 
 def _login(context: Context, entry: Entry) -> Login | None:
@@ -140,7 +82,17 @@ def _login(context: Context, entry: Entry) -> Login | None:
     users = None
     if entry.grants is not None:
         users = BrokerUsers(context.bootstrap, context.client, entry.grants)
-    return Login(Sessions(entry.tokens, entry.lifetime_s), users)
+    sessions = Sessions(entry.tokens, entry.lifetime_s)
+    return Login(sessions, users, _single_sign_on(entry), entry.proxies)
+
+
+def _single_sign_on(entry: Entry) -> SingleSignOn | None:
+    if entry.issuer is None:
+        return None
+    from headwater.console.single_sign_on import SingleSignOn
+
+    with WebService("[console.oidc]", "oidc").imports():
+        return SingleSignOn(entry.issuer)
 
 
 @dataclass(frozen=True)
@@ -151,10 +103,14 @@ class Entry:
     grants: Grants | None = None
     """Of the broker's users; None: they cannot sign in."""
     lifetime_s: int = SESSION_S
+    issuer: Mapping[str, object] | None = None
+    """[console.oidc]."""
+    proxies: tuple[Network, ...] = ()
+    """Whose word on who asks counts."""
 
     @property
     def asks(self) -> bool:
-        return bool(self.tokens) or self.grants is not None
+        return bool(self.tokens) or self.grants is not None or self.issuer is not None
 
     def also(self, token: str | None) -> Entry:
         """With the one of the command line, which may do everything."""
@@ -174,6 +130,7 @@ class Given:
     read_only: bool
     tls: Mapping[str, str] | None = None
     """The broker's settings for TLS; None: there is none."""
+    connections_per_address: int = CONNECTIONS_PER_ADDRESS
 
     def context(self, *, read_only: bool) -> Context:
         log = Log(self.bootstrap, self.client)
@@ -197,7 +154,7 @@ def settled(
     default_bootstrap: str,
 ) -> Given:
     """Read the project, where there is one, and go into its folder."""
-    found = _project(project, alone=bootstrap is not None)
+    found = None if project is None and bootstrap is not None else project_at(project)
     if found is None:
         return Given(bootstrap or default_bootstrap, client, None, DEFAULT, Entry(), False)
     os.chdir(found.folder)
@@ -209,6 +166,7 @@ def settled(
         listen=said.get("listen", DEFAULT),
         entry=_entry(found),
         read_only=said.get("read_only", False),
+        connections_per_address=said.get("connections_per_address", CONNECTIONS_PER_ADDRESS),
         tls=settings_of(said.get("tls"), found.settings),
     )
 
@@ -223,12 +181,6 @@ def _entry(project: Project) -> Entry:
         tuple(Token(role, Secrets([secret])) for role, secret in named),
         grants_of(said["users"]) if "users" in said else None,
         said.get("session_minutes", SESSION_S // 60) * 60,
+        said.get("oidc"),
+        networks_of(said.get("proxies", ())),
     )
-
-
-def _project(path: Path | None, *, alone: bool) -> Project | None:
-    """The one that is named; else the one in this folder, unless only an address was given."""
-    if path is not None:
-        return load((path / FILE if path.is_dir() else path).absolute())
-    here = Path(FILE).absolute()
-    return load(here) if here.exists() and not alone else None

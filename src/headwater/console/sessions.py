@@ -17,20 +17,17 @@ import hmac
 import json
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import IPv6Address, IPv6Network, ip_address
 
+from headwater.console.guesses import Guesses
 from headwater.project.roles import ROLES, Role
 from headwater.secrets import Secrets, not_empty
 
 SESSION_S = 12 * 60 * 60
-TRIES_MAX, TRIES_WITHIN_S = 10, 60.0
-ADDRESSES_MAX = 10_000
 ENDED_MAX = 100_000
 COOKIE_BYTES_MAX = 4096
-_TOKEN, _NAME = "token", "name"
+TOKEN, _NAME = "token", "name"
 
 
 @dataclass(frozen=True)
@@ -80,46 +77,26 @@ class Sessions:
         self.has_tokens = bool(tokens)
         self._tokens = tuple(tokens)
         self._own_key = secrets.token_bytes(32)
-        self._failures: dict[str, deque[float]] = {}
-        """By `origin_of` an address: who guesses shuts out himself, and nobody else."""
+        self.guesses = Guesses()
         self._ended: dict[str, float] = {}
 
     def cookie_for(self, token: str, now: float, address: str = "") -> str | None:
         """A cookie, if the token is right; None also while too many wrong ones have come from there."""
-        if self.is_closed(now, address):
+        if self.guesses.is_closed(now, address, TOKEN):
             return None
         given = token.encode()
         # All are compared, whichever it is: the time must not tell.
         right = [each for each in self._tokens if hmac.compare_digest(given, each.text)]
         if not right:
-            self.failed(now, address)
+            self.guesses.failed(now, address, TOKEN)
             return None
         best = max(right, key=lambda each: each.role)
         visitor = Visitor(f"token:{best.role.word}", best.role)
-        return self._cookie(visitor, now, _TOKEN, _key(best.text))
+        return self._cookie(visitor, now, TOKEN, _key(best.text))
 
     def begin(self, visitor: Visitor, now: float) -> str:
         """A cookie for somebody whom another way to sign in has found to be who he says."""
         return self._cookie(visitor, now, _NAME, self._own_key)
-
-    def failed(self, now: float, address: str) -> None:
-        """Somebody there has given what is wrong."""
-        origin = origin_of(address)
-        seen = self._failures.pop(origin, None) or deque(maxlen=TRIES_MAX)
-        seen.append(now)
-        self._failures[origin] = seen
-        if len(self._failures) > ADDRESSES_MAX:
-            del self._failures[next(iter(self._failures))]
-
-    def forgive(self, address: str) -> None:
-        """The last that came from there was right after all; what was wrong before it stays counted."""
-        if seen := self._failures.get(origin_of(address)):
-            seen.pop()
-
-    def is_closed(self, now: float, address: str = "") -> bool:
-        """Whether somebody is guessing there: then nobody gets in from there for a moment."""
-        seen = self._failures.get(origin_of(address))
-        return seen is not None and len(seen) == TRIES_MAX and now - seen[0] < TRIES_WITHIN_S
 
     def find(self, cookie: str | None, now: float) -> Session | None:
         """Whose cookie it is; None: nobody's, not any more, or not one of ours."""
@@ -178,21 +155,8 @@ def _session(said: dict[str, object]) -> Session | None:
         return None
     if role is None or not said.get("id"):
         return None
-    name = str(said.get("name")) if said.get("by") == _NAME else f"{_TOKEN}:{role.word}"
+    name = str(said.get("name")) if said.get("by") == _NAME else f"{TOKEN}:{role.word}"
     return Session(str(said["id"]), Visitor(name, role), until)
-
-
-def origin_of(address: str) -> str:
-    """What one guesser has: an address, or of IPv6 the network of 64 bits that every customer is given."""
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return address
-    if not isinstance(found, IPv6Address):
-        return str(found)
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return str(IPv6Network((int(found), 64), strict=False))
 
 
 def _key(token: bytes) -> bytes:

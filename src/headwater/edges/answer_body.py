@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from headwater.edges import counts
-from headwater.edges.request_body import Held
+from headwater.edges.held import Held
 
 PIECE_BYTES = 64 * 1024
 _log = logging.getLogger("headwater.edges")
@@ -34,7 +34,7 @@ class Outgoing(Response):
             counts.refused("http", "slow")
             _log.warning("an answer was ended: its client took nothing for %g s", self._slow_s)
         finally:
-            self._held.bytes -= len(self.body)
+            self._held.give(len(self.body))
 
     async def _sent(self, send: Send) -> None:
         head: Message = {

@@ -14,7 +14,15 @@ from starlette.responses import JSONResponse, Response
 
 from headwater.client.errors import BadRequest, BrokerUnreachable, NotThere, RequestRefused
 from headwater.client.position import NotAPosition
-from headwater.edges.errors import BadToken, Forbidden, Invalid, Overloaded
+from headwater.edges.errors import (
+    BadToken,
+    Conflict,
+    Forbidden,
+    Invalid,
+    IssuerAway,
+    Overloaded,
+    TooLarge,
+)
 from headwater.errors import HeadwaterError
 from headwater.views.operate.wait import NotYet, Unrelated
 from headwater.views.targets.contract import Unavailable
@@ -25,8 +33,11 @@ _STATUS: tuple[tuple[type[HeadwaterError], int], ...] = (
     (BadToken, 401),
     (Forbidden, 403),
     (NotThere, 404),
+    (Conflict, 409),
+    (TooLarge, 413),
     (Overloaded, 429),
     (Invalid, 422),
+    (IssuerAway, 503),
     (BrokerUnreachable, 503),
     (Unavailable, 503),
     (NotYet, 503),

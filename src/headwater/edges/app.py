@@ -1,9 +1,10 @@
 """The HTTP interface: one router per file of this package, behind one guard.
 
-GET  /healthz /status /metrics /openapi.json
+GET  /healthz /status /metrics /metrics/kafka /openapi.json
 POST /topics/{topic}      http_in        POST /hooks/{hook}    hooks
 GET  /topics/{topic}      feeds          GET  /views/{view}…   feeds, reads
      /v3/clusters/…       rest                /consumers/…     rest
+     /webhooks…           subscriptions
 
 Topics that the file names as destinations: made where they are missing, before any service starts.
 
@@ -38,6 +39,7 @@ from headwater.edges import (
     openapi,
     reads,
     rest,
+    subscriptions,
     tracing,
     webhooks,
 )
@@ -47,13 +49,23 @@ from headwater.edges.context import Context
 from headwater.edges.express import Express
 from headwater.edges.guard import Guard
 from headwater.edges.rest.answers import RestError, refusal
-from headwater.edges.services import Service, run_all
+from headwater.edges.services import Reporter, Service, run_all
 from headwater.errors import HeadwaterError
+from headwater.project.control import Watched, folder_of
 
-ROUTERS = (http_in.router, hooks.router, feeds.router, reads.router, rest.router, metrics.router)
+ROUTERS = (
+    http_in.router,
+    hooks.router,
+    feeds.router,
+    reads.router,
+    rest.router,
+    subscriptions.router,
+    metrics.router,
+)
 SERVICES = (
     bridges.services,
     webhooks.services,
+    subscriptions.services,
     alerts.services,
     feeds.services,
     rest.services,
@@ -90,7 +102,11 @@ def services_of(context: Context) -> list[Service]:
 
 async def _running(context: Context) -> None:
     await made(context)
-    await run_all(services_of(context), context.status)
+    control = None if context.project is None else Watched(folder_of(context.project))
+    async with asyncio.TaskGroup() as group:
+        group.create_task(run_all(services_of(context), context.status, control))
+        if context.project is not None:
+            group.create_task(Reporter(context.status, context.project).run())
 
 
 def _lifespan(context: Context) -> Callable[[FastAPI], Any]:
@@ -106,6 +122,7 @@ def _lifespan(context: Context) -> Callable[[FastAPI], Any]:
             await asyncio.gather(running, return_exceptions=True)
             await context.once.close()
             await context.appender.close()
+            context.close()
 
     return lifespan
 

@@ -1,12 +1,13 @@
 """Sends record batches to the leaders of their partitions, each stored once; the thread of `bulk` calls it.
 
 One request is under way at a time, with at most one batch of a partition: so the sequence numbers of this
-producer tell a broker what it has already, and a request without an answer is sent again as it was.
+producer tell a broker what it has already, and a batch without an answer is sent again as it was.
 
-    answered     the next batch of the call           too large    two halves, if it is not one record
+    answered     the next batch of the call            too large    two halves, if it is not one record
     no answer    the same again, until the deadline    refused      the call ends, the others go on
 
-After a deadline nobody knows what the broker has counted: the producer begins a new sequence.
+Each call has its own outcome, deadline and wait: one whose topic is gone, or takes nothing now, is nothing to
+the others. After a deadline nobody knows what the broker has counted: the producer begins a new sequence.
 """
 
 from __future__ import annotations
@@ -15,11 +16,9 @@ from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything
 
 import random
 import time
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from kio.schema.errors import ErrorCode
 
@@ -29,9 +28,8 @@ from headwater.client.cluster import Cluster, TopicPartition, TryAgain
 from headwater.client.connection import Disconnected
 from headwater.client.errors import BrokerUnreachable, NotThere, RequestRefused
 from headwater.client.log import TIMEOUT_S, Log
-from headwater.edges import payloads
-from headwater.edges.once_index import Span
-from headwater.edges.payloads import Chunk
+from headwater.edges.bulk_call import Batch, Call
+from headwater.edges.topics import too_large
 from headwater.errors import HeadwaterError
 from headwater.record import batch as batches
 from headwater.record import codecs
@@ -40,10 +38,9 @@ LEADERS_KNOWN_S = 30.0
 _CODEC = codecs.LZ4
 _PRODUCE_VERSION, _INIT_VERSION = 11, 4
 _SEQUENCES = 1 << 31
-_WAIT_S, _WAIT_MAX_S = 0.02, 0.5
 _HINT = "some may be stored, and some not"
-_LARGE = "the topic's max.message.bytes is the limit: headwater topics alter"
 _TOO_LARGE = (ErrorCode.message_too_large, ErrorCode.record_list_too_large)
+Result = TypeVar("Result")
 _AGAIN = (
     ErrorCode.unknown_topic_or_partition,  # a new leader may not have heard of its topic yet
     ErrorCode.not_enough_replicas,
@@ -55,26 +52,6 @@ _LOST = (
     ErrorCode.unknown_producer_id,
     ErrorCode.invalid_producer_epoch,
 )
-
-
-@dataclass(eq=False)
-class Call:
-    """The values of one caller, on their way to one partition."""
-
-    topic: str
-    values: Sequence[bytes]
-    place: TopicPartition = ("", -1)
-    left: deque[Chunk] = field(default_factory=deque)
-    first: int = -1
-    last: int = -1
-    error: HeadwaterError | None = None
-
-    @property
-    def is_over(self) -> bool:
-        return self.error is not None or not self.left
-
-    def spans(self) -> tuple[Span, ...]:
-        return (Span(self.place[1], self.first, self.last, len(self.values)),)
 
 
 class Sending:
@@ -91,21 +68,23 @@ class Sending:
     def close(self) -> None:
         self._stack.close()
 
-    def send(self, calls: Sequence[Call]) -> None:
-        """Each has its offsets, or an error, when this returns."""
+    def send_next(self, calls: Sequence[Call]) -> None:
+        """The next batch of each, as far as it can go now; of a partition, that of the first of them."""
+        now = time.monotonic()
+        request: dict[TopicPartition, Call] = {}
         for call in calls:
-            try:
-                leaders = self._leaders_of(call.topic)
-            except HeadwaterError as error:
-                call.error = _ours(error)
-                continue
-            call.place = (call.topic, random.choice(list(leaders)))
-            call.left.extend(payloads.chunks(call.values))
-        while going := [call for call in calls if not call.is_over]:
-            request: dict[TopicPartition, Call] = {}
-            for call in going:
+            if not call.is_placed and call.again_at <= now:
+                self._trying(call, self._find_place)
+            if call.is_placed and not call.is_over:
                 request.setdefault(call.place, call)
-            self._deliver(request)
+        by_leader: dict[int, list[Call]] = {}
+        for call in request.values():
+            if call.again_at <= now:
+                leader = self._trying(call, self._made_ready)
+                if leader is not None:
+                    by_leader.setdefault(leader, []).append(call)
+        for leader, some in by_leader.items():
+            self._ask(leader, some)
 
     def fail(self, calls: Sequence[Call], error: HeadwaterError) -> None:
         """What the broker has counted is not known."""
@@ -114,66 +93,76 @@ class Sending:
             if not call.is_over:
                 call.error = error
 
-    def _deliver(self, calls: dict[TopicPartition, Call]) -> None:
-        """The next batch of each: until they are answered, or the time is up."""
-        deadline, wait_s = time.monotonic() + TIMEOUT_S, _WAIT_S
-        ready: dict[TopicPartition, bytes] = {}
-        while True:
-            try:
-                for place, call in calls.items():
-                    ready[place] = ready.get(place) or self._finished(call)
-                self._ask(calls, ready)
-                said = "it does not take records now"
-            except (Disconnected, TryAgain) as error:
-                said = str(error)
-                self._cluster().forget()
-            except HeadwaterError as error:
-                self.fail(list(calls.values()), _ours(error))
-                return
-            if not calls:
-                return
-            self._leaders.clear()
-            if time.monotonic() > deadline:
-                late = BrokerUnreachable(
-                    f"no answer from {self._log.bootstrap}: {said}", hint=_HINT
-                )
-                self.fail(list(calls.values()), late)
-                return
-            time.sleep(wait_s)
-            wait_s = min(wait_s * 2, _WAIT_MAX_S)
+    def _trying(self, call: Call, attempt: Callable[[Call], Result]) -> Result | None:
+        """None: it has failed, for this call alone."""
+        try:
+            return attempt(call)
+        except (Disconnected, TryAgain) as error:
+            self._cluster().forget()
+            self._later(call, str(error))
+        except HeadwaterError as error:
+            if call.batch is None:
+                call.error = _ours(error)
+            else:
+                self.fail([call], _ours(error))
+        return None
 
-    def _ask(
-        self, calls: dict[TopicPartition, Call], ready: Mapping[TopicPartition, bytes]
-    ) -> None:
-        """One request to each leader; those whose batch is dealt with leave `calls`."""
-        by_leader: dict[int, list[TopicPartition]] = {}
-        for topic, partition in calls:
-            leader = self._leaders_of(topic).get(partition, -1)
-            if leader < 0:
-                raise TryAgain(f"{topic}-{partition} has no leader")
-            by_leader.setdefault(leader, []).append((topic, partition))
-        for leader, places in by_leader.items():
-            body = _body({place: ready[place] for place in places})
+    def _find_place(self, call: Call) -> None:
+        call.placed(random.choice(list(self._leaders_of(call.topic))))
+
+    def _made_ready(self, call: Call) -> int:
+        """Its leader, to whom its batch can go."""
+        leader = self._leaders_of(call.topic).get(call.place[1], -1)
+        if leader < 0:
+            raise TryAgain(f"{call.topic}-{call.place[1]} has no leader")
+        call.batch = call.batch or self._finished(call)
+        return leader
+
+    def _later(self, call: Call, said: str) -> None:
+        """The same again after a pause, or its end."""
+        self._leaders.pop(call.topic, None)
+        now = time.monotonic()
+        call.deadline = call.deadline or now + TIMEOUT_S
+        if now > call.deadline:
+            late = BrokerUnreachable(f"no answer from {self._log.bootstrap}: {said}", hint=_HINT)
+            self.fail([call], late)
+            return
+        call.halt(now)
+
+    def _ask(self, leader: int, calls: Sequence[Call]) -> None:
+        """One request; what is not answered goes again later."""
+        by_place = {call.place: call for call in calls}
+        said = "it does not take records now"
+        try:
+            body = _body({call.place: call.batch.data for call in calls if call.batch is not None})
             answer = self._cluster().node(leader).ask(api.PRODUCE, body, _PRODUCE_VERSION)
             for topic in answer.responses:
                 for each in topic.partition_responses:
                     place = (topic.name, each.index)
-                    if self._settled(calls[place], each.error_code, each.base_offset):
-                        del calls[place]
+                    if self._settled(by_place[place], each.error_code, each.base_offset):
+                        del by_place[place]
+        except (Disconnected, TryAgain) as error:
+            said = str(error)
+            self._cluster().forget()
+        except HeadwaterError as error:
+            self.fail(list(by_place.values()), _ours(error))
+            return
+        for call in by_place.values():
+            self._later(call, said)
 
     def _settled(self, call: Call, code: ErrorCode, base_offset: int) -> bool:
         """Whether this batch is dealt with, in one way or another."""
+        assert call.batch is not None
         count = len(call.left[0].values)
         if code is ErrorCode.none and base_offset >= 0:
-            call.left.popleft()
-            call.first = base_offset if call.first < 0 else call.first
-            call.last = base_offset + count - 1
-            self._sequences[call.place] = (self._sequences[call.place] + count) % _SEQUENCES
+            if call.batch.producer == self._who:
+                self._sequences[call.place] = (call.batch.sequence + count) % _SEQUENCES
+            call.stored(base_offset)
             return True
         if code in _AGAIN:
             return False
         if code in _TOO_LARGE and count > 1:
-            _halve(call)
+            call.halve()
             return True
         if code is ErrorCode.none or code in _LOST:
             self.fail([call], BrokerUnreachable(f"{call.topic}: {code.name}", hint=_HINT))
@@ -183,20 +172,22 @@ class Sending:
         except TryAgain:
             return False
         except HeadwaterError as error:
-            hint = _LARGE if code in _TOO_LARGE else error.hint
-            call.error = RequestRefused(_sentence(error), hint=hint)
+            is_large = code in _TOO_LARGE
+            limit = call.batch_bytes_max
+            refused = RequestRefused(_sentence(error), hint=error.hint)
+            call.error = too_large(call.topic, limit) if is_large else refused
         return True
 
-    def _finished(self, call: Call) -> bytes:
+    def _finished(self, call: Call) -> Batch:
         """The next batch, with this producer's next number."""
-        producer, epoch = self._producer()
+        who = producer, epoch = self._producer()
         chunk = call.left[0]
         count, now = len(chunk.values), int(time.time() * 1000)
         sequence = self._sequences.setdefault(call.place, 0)
         header = batches.BatchHeader(
             0, 0, -1, 2, 0, _CODEC, count - 1, now, now, producer, epoch, sequence, count
         )
-        return batches.pack(header, codecs.compress(_CODEC, chunk.payload))
+        return Batch(who, sequence, batches.pack(header, codecs.compress(_CODEC, chunk.payload)))
 
     def _producer(self) -> tuple[int, int]:
         if self._who is None:
@@ -222,13 +213,6 @@ class Sending:
         if self._connected is None:
             self._connected = self._stack.enter_context(self._log.cluster())
         return self._connected
-
-
-def _halve(call: Call) -> None:
-    values = call.left.popleft().values
-    half = len(values) // 2
-    for some in (values[half:], values[:half]):
-        call.left.appendleft(Chunk(some, payloads.payload(some)))
 
 
 def _body(ready: dict[TopicPartition, bytes]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Called by `http_in`.
     binary      ce-id: 7, ce-type: …, body           ce_id: 7, ce_type: …, content-type; the body
     structured  application/cloudevents+json         the event as it was sent, with its content-type
     batched     application/cloudevents-batch+json   one such record for each event of the array
+    either of these, to a topic with a subject       as binary: the subject is of the data alone
 
 The key is the event's `partitionkey`, where it has one. What the specification demands of attributes is
 checked: a consumer further on would otherwise meet what the sender should have been told.
@@ -16,7 +17,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -25,6 +26,7 @@ import msgspec
 
 from headwater.client.errors import BadRequest
 from headwater.client.publisher import Draft
+from headwater.edges import json_values
 
 STRUCTURED = "application/cloudevents+json"
 BATCHED = "application/cloudevents-batch+json"
@@ -32,7 +34,10 @@ PREFIX = "application/cloudevents"
 REQUIRED = ("specversion", "id", "source", "type")
 _NAME = re.compile(r"[a-z0-9]+")
 _TEXTS = (*REQUIRED, "datacontenttype", "dataschema", "subject", "time", "partitionkey")
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_HOUR = r"(?:[01]\d|2[0-3])"
+_TIME = re.compile(
+    rf"\d{{4}}-\d\d-\d\d[Tt]{_HOUR}:\d\d:\d\d(\.\d+)?([Zz]|[+-]{_HOUR}:[0-5]\d)", re.ASCII
+)
 _REFERENCE = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})+")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:.")
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+\-]+/[A-Za-z0-9!#$&^_.+\-]+\s*(?:;|$)")
@@ -88,21 +93,61 @@ def structured(body: bytes, content_type: str) -> Event:
     return _event(_meant(body), body, content_type)
 
 
-def batched(body: bytes) -> list[Event]:
-    found = _meant(body)
-    if not isinstance(found, list):
-        raise NotAnEvent("a batch of CloudEvents is an array of them")
+class _Head(msgspec.Struct):
+    """What every event begins with, so that nothing smaller is counted: objects take much memory."""
+
+    specversion: str
+
+
+_HEADS = msgspec.json.Decoder(list[_Head])
+COUNTED_FROM = 10_000
+
+
+def count(body: bytes) -> int:
+    """Of a batch, before it is taken apart; 0: few. Raises NotAnEvent where many are none."""
+    if max(body.count(b"{"), body.count(b",")) < COUNTED_FROM:
+        return 0
     try:
-        raws = msgspec.json.decode(body, type=list[msgspec.Raw])
-    except msgspec.DecodeError as error:
-        raise NotAnEvent(f"the batch is no JSON: {error}") from None
-    events = []
-    for number, (event, raw) in enumerate(zip(found, raws, strict=True)):
+        return len(_HEADS.decode(body))
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise NotAnEvent(f"the batch is no array of CloudEvents: {error}") from None
+
+
+def parts(body: bytes) -> list[msgspec.Raw]:
+    """Of a batch, one for each event."""
+    try:
+        return msgspec.json.decode(body, type=list[msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise NotAnEvent(f"a batch of CloudEvents is an array of them: {error}") from None
+
+
+def batched(raws: Iterable[msgspec.Raw]) -> Iterator[Event]:
+    """One after the other: what an event means takes many times its bytes."""
+    for number, raw in enumerate(raws):
         try:
-            events.append(_event(event, bytes(raw), STRUCTURED))
+            body = bytes(raw)
+            yield _event(_meant(body), body, STRUCTURED)
         except NotAnEvent as error:
             raise NotAnEvent(f"event {number} of the batch: {error}", hint=error.hint) from None
-    return events
+
+
+def as_binary(event: Event) -> Event:
+    """An event of the structured mode in the binary one, for a topic whose values are data alone; its data to
+    the letter. Events without JSON data stay as they are."""
+    if not event.has_json:
+        return event
+    assert event.draft.value is not None
+    parts = msgspec.json.decode(event.draft.value, type=dict[str, msgspec.Raw])
+    data = bytes(parts.pop("data"))
+    said = {name: msgspec.json.decode(each) for name, each in parts.items()}
+    kind = said.pop("datacontenttype", None) or "application/json"
+    headers = [(f"ce_{name}", _text(each)) for name, each in said.items() if each is not None]
+    headers.append(("content-type", kind.encode()))
+    return event._replace(draft=Draft(event.draft.key, data, headers))
+
+
+def _text(value: str | int | bool) -> bytes:
+    return (str(value).lower() if isinstance(value, bool) else str(value)).encode()
 
 
 def is_json(content_type: str) -> bool:
@@ -160,10 +205,11 @@ def _check_value(name: str, value: Any) -> None:
 def _is_time(text: str) -> bool:
     if not _TIME.fullmatch(text):
         return False
+    second = "59" if text[17:19] == "60" else text[17:19]  # a leap second
     try:
-        datetime.fromisoformat(text[:19])
+        datetime.fromisoformat(text[:17] + second)
     except ValueError:
-        return text[17:19] == "60"  # a leap second
+        return False
     return True
 
 
@@ -196,12 +242,12 @@ def _unquoted(value: str) -> str:
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError:
-        raise NotAnEvent(
-            f"the header's value {value[:50]!r} is no UTF-8 in percent signs"
-        ) from None
+        raise NotAnEvent(f"the value {value[:50]!r} is no UTF-8 in percent signs") from None
 
 
 def _meant(body: bytes) -> Any:
+    if (why := json_values.many(body)) is not None:
+        raise NotAnEvent(f"the event is too much: {why}", hint="send less in one event")
     try:
         body.decode()
         return msgspec.json.decode(body)

@@ -5,6 +5,8 @@ hold is known to the package that serves them, whose `check(name, section)` give
 
     [edges]                                [edges.limits]      see `Limits`
     listen = "127.0.0.1:8086"              [edges.tracing]     see `tracing`
+                                           [edges.oidc]        see `oidc`
+                                           [edges.subscriptions] see `subscriptions`
     origins = ["https://shop.example"]     [edges.KIND.NAME]   KIND: one of `KINDS`
 """
 
@@ -17,11 +19,12 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
-from headwater.edges.errors import BadEdges
-from headwater.errors import nearest
+from headwater.errors import missing_package, nearest
 from headwater.project import tls
-from headwater.project.file import Lines, Project, is_address
+from headwater.project.file import Project, is_address
+from headwater.project.mistakes import mistaken
 from headwater.project.parts import EDGES_LISTEN
+from headwater.project.ports import CONNECTIONS_PER_ADDRESS
 
 KINDS = {
     "tokens": "headwater.edges.guard",
@@ -32,6 +35,8 @@ KINDS = {
     "alerts": "headwater.edges.alerts",
 }
 """Named sections, and the module whose `check` knows them."""
+_SINGLE = ("tracing", "oidc", "subscriptions")
+"""Sections without a name; `check` is that of the module that is called so."""
 Section = Mapping[str, Any]
 
 
@@ -42,19 +47,23 @@ class Limits:
     body_bytes: int = 16 * 1024**2
     """Of one request. A larger one is answered with 413."""
     waiting_bytes: int = 64 * 1024**2
-    """Of all that is on its way to the log. Beyond it, requests are answered with 429."""
+    """Of all that is on its way to the log, at least twice `body_bytes`. Beyond it, requests are
+    answered 429; one that would take more than three quarters, at 64 bytes a record beside its own, 413."""
     requests_per_second: float = 20_000
     """Of one token, or of one address where there are none; beyond it 429. 0: as many as it likes."""
     bytes_per_second: float = 512 * 1024**2
     """Of its bodies and answers together; what is under way is never cut off. 0: as many as it likes."""
     requests_at_once: int = 10_000
     """Of it, changefeeds included. 0: as many as it likes."""
+    connections_per_address: int = CONNECTIONS_PER_ADDRESS
+    """One more is closed at once. 0: as many as it likes."""
     clients: int = 5000
-    """Changefeeds open at once."""
+    """Changefeeds open at once; of one token or address, no more than three quarters."""
     client_buffer_bytes: int = 1024**2
     """What one changefeed may lag behind in memory before it is dropped."""
     consumers: int = 64
-    """Members of groups by HTTP (/consumers/…) at once, a megabyte or two each; beyond it 429."""
+    """Members of groups by HTTP (/consumers/…) at once, a megabyte or two each; beyond it 429, but for a
+    token's or an address' first, of which as many again find a place."""
     consumers_per_token: int = 16
     """Of one token, or of one address where there are none."""
     consumer_idle_seconds: float = 300
@@ -76,6 +85,8 @@ class Edges:
     """True: as [log.settings] has it for the broker; or settings `ssl.…` beside or instead of those."""
     limits: Limits = field(default_factory=Limits)
     tracing: Section | None = None
+    oidc: Section | None = None
+    subscriptions: Section | None = None
     tokens: Mapping[str, Section] = field(default_factory=dict)
     topics: Mapping[str, Section] = field(default_factory=dict)
     hooks: Mapping[str, Section] = field(default_factory=dict)
@@ -85,16 +96,10 @@ class Edges:
 
 
 def of_project(project: Project) -> Edges:
-    """What the project's file says. Raises BadEdges with every mistake, each with its line."""
+    """What the project's file says. Raises BadProject with every mistake, each with its line."""
     edges, mistakes = read(project.edges or {})
     if mistakes:
-        lines = Lines(project.path.read_text(encoding="utf-8"))
-        raise BadEdges(
-            "\n".join(
-                f"{project.path}:{lines.number(section, None)}: {sentence}"
-                for section, sentence in mistakes
-            )
-        )
+        raise mistaken(project.path, mistakes)
     return edges
 
 
@@ -102,17 +107,26 @@ def read(document: Mapping[str, Any]) -> tuple[Edges, list[tuple[str, str]]]:
     """The edges, and what is wrong with them: (section, sentence) pairs."""
     mistakes: list[tuple[str, str]] = []
     plain = ("name", "listen", "origins", "tls")
+    known = (*plain, "limits", *_SINGLE, *KINDS)
     for key in document:
-        if key not in (*plain, "limits", "tracing", *KINDS):
-            near = nearest(key, (*plain, "limits", "tracing", *KINDS))
+        if key not in known:
+            near = nearest(key, known)
             mistakes.append(("edges", f"[edges] has no {key!r}{near}"))
     words = _plain(document, mistakes)
     limits = _limits(document.get("limits", {}), mistakes)
-    tracing = document.get("tracing")
-    if tracing is not None:
-        mistakes += [("edges.tracing", said) for said in _checked("tracing", tracing)]
+    single: dict[str, Section | None] = {kind: document.get(kind) for kind in _SINGLE}
+    for kind, section in single.items():
+        if section is not None:
+            mistakes += [(f"edges.{kind}", said) for said in _checked(kind, section)]
     named: dict[str, Any] = {kind: _named(kind, document.get(kind, {}), mistakes) for kind in KINDS}
-    return Edges(**words, limits=limits, tracing=tracing, **named), mistakes
+    return Edges(
+        **words,
+        limits=limits,
+        tracing=single["tracing"],
+        oidc=single["oidc"],
+        subscriptions=single["subscriptions"],
+        **named,
+    ), mistakes
 
 
 def _plain(document: Mapping[str, Any], mistakes: list[tuple[str, str]]) -> dict[str, Any]:
@@ -185,7 +199,5 @@ def _checked(kind: str, section: object, name: str = "") -> list[str]:
     try:
         check: Callable[[str, Any], list[str]] = import_module(module).check
     except ModuleNotFoundError as error:
-        if error.name is not None and error.name.startswith("headwater"):
-            raise
-        return [f"needs the package {error.name}: pip install 'headwater[edges]'"]
+        return [f"needs the package {missing_package(error)}: pip install 'headwater[edges]'"]
     return check(name, section)

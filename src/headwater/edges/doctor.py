@@ -1,16 +1,14 @@
-"""What `headwater doctor` finds at the edges: the file with its secrets, the packages, the address."""
+"""What `headwater doctor` finds at the edges: the file with its secrets, the address, the issuer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headwater.edges.config import Edges, of_project
-from headwater.edges.errors import CannotServe
+from headwater.edges.config import Section, of_project
 from headwater.errors import HeadwaterError
-from headwater.project.doctor import Finding, guarded
+from headwater.project.doctor import guarded, web_address
 from headwater.project.file import Project
-from headwater.project.hello import page_answers
-from headwater.project.ports import cannot_listen
+from headwater.project.values import Finding
 
 
 def examine(project: Project) -> Iterator[Finding]:
@@ -20,27 +18,22 @@ def examine(project: Project) -> Iterator[Finding]:
     except HeadwaterError as error:
         yield Finding("edges", False, error.sentence, error.hint)
         return
-    yield from guarded("edges", _packages)
-    yield from guarded("edges: address", lambda: _address(edges))
+    yield Finding("edges", True, "[edges] is in order")
+    yield from guarded(
+        "edges: address", lambda: web_address("edges", edges.listen, is_secure=bool(edges.tls))
+    )
+    if edges.oidc is not None:
+        section = edges.oidc
+        yield from guarded("edges: issuer", lambda: _issuer(section))
 
 
-def _packages() -> Finding:
-    try:
-        import headwater.edges.app  # noqa: F401
-    except ModuleNotFoundError as error:
-        if error.name is not None and error.name.startswith("headwater"):
-            raise
-        raise CannotServe(
-            f"the package {error.name} is missing", hint="pip install 'headwater[edges]'"
-        ) from None
-    return Finding("edges", True, "[edges] is in order, and what it needs is installed")
+def _issuer(section: Section) -> Finding:
+    from headwater.edges import oidc
 
-
-def _address(edges: Edges) -> Finding:
-    if page_answers(edges.listen, timeout_s=3.0, is_secure=bool(edges.tls)):
-        return Finding("edges: address", True, f"somebody answers at {edges.listen}")
-    taken = cannot_listen(edges.listen)
-    if taken is None:
-        return Finding("edges: address", True, f"{edges.listen} is free")
-    remedy = "stop what is there, or give another `listen` in [edges]"
-    return Finding("edges: address", False, taken, remedy)
+    why = oidc.unreachable(section)
+    if why is None:
+        return Finding("edges: issuer", True, "the keys of [edges.oidc] can be had")
+    remedy = (
+        "look at issuer and jwks in [edges.oidc]; until it answers nobody gets in by its tokens"
+    )
+    return Finding("edges: issuer", False, why, remedy)

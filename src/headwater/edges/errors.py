@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
+from headwater.client.errors import RequestRefused
 from headwater.errors import HeadwaterError
-
-
-class BadEdges(HeadwaterError):
-    """The section [edges] cannot be used; the sentence has a line for each mistake."""
-
-
-class CannotServe(HeadwaterError):
-    """The edges cannot listen there, or may not, or lack a package."""
 
 
 class Overloaded(HeadwaterError):
@@ -21,8 +14,16 @@ class Overloaded(HeadwaterError):
         self.retry_after = retry_after
 
 
+class TooLarge(RequestRefused):
+    """More than one request may ever have; trying again does not mend it."""
+
+
 class Invalid(HeadwaterError):
     """What was sent was understood, and does not fit: a schema, a signature's form, another body."""
+
+
+class Conflict(HeadwaterError):
+    """It cannot be as things are: the name is taken, as many as may be are there."""
 
 
 class BadToken(HeadwaterError):
@@ -31,3 +32,7 @@ class BadToken(HeadwaterError):
 
 class Forbidden(HeadwaterError):
     """A token that is known, and lacks this scope."""
+
+
+class IssuerAway(HeadwaterError):
+    """The issuer of tokens gives no answer, so nothing is known about one; another attempt may succeed."""

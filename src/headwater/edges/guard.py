@@ -1,12 +1,12 @@
-"""The door: every request and every websocket passes here before its handler. In this order:
+"""The guard: every request and every websocket passes here before its handler. In this order:
 
     host      on the loopback, only names of the loopback (DNS rebinding)
     origin    a page of another place must be in `origins`; its preflights are answered here
-    token     where there are tokens: known, and with the scope that the path needs
-    limits    of a token, or of an address where there are none: requests, bytes, both at once (`tokens`)
+    token     where there are tokens or an issuer: known, and with the scope that the path needs
+    limits    of a token or principal, or of an address where there are none (`allowance`)
     body      size and time (`request_body`)
 
-Wrapped around the application by `app`. A handler finds who asks with `who(request)`.
+Wrapped around the application by `app`. A handler finds who asks with `caller.who(request)`.
 """
 
 from __future__ import annotations
@@ -14,19 +14,22 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
-from math import ceil
+from math import ceil, inf
 from urllib.parse import parse_qs
 
-from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headwater.edges import counts
+from headwater.edges import counts, request_body
+from headwater.edges.allowance import Allowance, Rates
 from headwater.edges.answers import of_error, problem
+from headwater.edges.caller import SENDER, TOKEN, address_of
 from headwater.edges.context import Context
-from headwater.edges.errors import BadToken, Forbidden, Overloaded
-from headwater.edges.request_body import Held, Incoming, too_large
-from headwater.edges.tokens import Allowance, Need, Rates, Token, Tokens, needed
+from headwater.edges.errors import BadToken, Overloaded
+from headwater.edges.held import Held
+from headwater.edges.oidc import Bearers
+from headwater.edges.request_body import Incoming, too_large
+from headwater.edges.tokens import Token, Tokens, needed
 from headwater.edges.tokens import check as check
 from headwater.errors import HeadwaterError
 from headwater.project.ports import host_of, is_loopback, same_origin
@@ -42,20 +45,15 @@ _CORS = [
     (b"access-control-expose-headers", b"Headwater-Position, Idempotent-Replay, Retry-After"),
     (b"vary", b"Origin"),
 ]
-_WHO, _SENDER, _TOKEN = "headwater.who", "headwater.sender", "headwater.token"
+_SENDER = "headwater.sender"
 _Headers = Mapping[bytes, bytes]
 _NAMES = re.compile(r"[A-Za-z0-9_-]+(\s*,\s*[A-Za-z0-9_-]+)*")
 
 
-def who(connection: HTTPConnection) -> str:
-    """The name of the token that was shown; empty where there are no tokens."""
-    return str(connection.scope.get(_WHO, ""))
-
-
-def may(connection: HTTPConnection, need: Need) -> bool:
-    """Whether who asks has this scope; where there are no tokens, everybody has."""
-    token = connection.scope.get(_TOKEN)
-    return token is None or bool(token.may(need))
+def left_s(scope: Scope) -> float | None:
+    """After how long what was shown is good no more; None: never."""
+    token = scope.get(TOKEN)
+    return None if token is None or token.ends_at == inf else token.ends_at - time.monotonic()
 
 
 class Guard:
@@ -75,9 +73,11 @@ class Guard:
         self._limits = edges.limits
         self._loopback_only = loopback_only
         self._tokens = Tokens(edges.tokens)
+        self._bearers = Bearers(edges.oidc) if edges.oidc is not None else None
         self._allowance = Allowance(edges.limits)
         self._wrong = Rates(WRONG_PER_SECOND)
         self._held = Held(HELD_BYTES * edges.limits.body_bytes + edges.limits.waiting_bytes)
+        self._parsers = context.parsers
         self._clock = clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -88,9 +88,10 @@ class Guard:
         origin = headers.get(b"origin")
         is_cross = origin is not None and origin.decode("latin-1").lower() in self._origins
         send = _with_headers(send, origin if is_cross else None)
-        refusal = self._refusal(scope, headers, origin, is_cross=is_cross)
+        refusal = await self._refusal(scope, headers, origin, is_cross=is_cross)
         sender = scope.pop(_SENDER, None)
         if sender is not None:
+            SENDER.set(sender)
             receive, send = self._counted(sender, receive, send)
         try:
             if scope["type"] == "websocket":
@@ -131,8 +132,10 @@ class Guard:
             self._held,
             limits.body_bytes,
             limits.slow_seconds,
+            parsers=self._parsers,
             expects=b"expect" in headers,
         )
+        request_body.leave(incoming, scope)
         if refusal is None and _length(headers) > limits.body_bytes:
             counts.refused("http", "too large")
             await incoming.drain()
@@ -155,7 +158,7 @@ class Guard:
         else:
             await send({"type": "websocket.close", "code": 1008})
 
-    def _refusal(
+    async def _refusal(
         self, scope: Scope, headers: _Headers, origin: bytes | None, *, is_cross: bool
     ) -> Response | None:
         """The answer, where the request ends here."""
@@ -168,14 +171,14 @@ class Guard:
         if is_cross and _is_preflight(scope, headers):
             return _preflight(headers)
         try:
-            sender = self._sender(scope, headers)
+            sender = await self._sender(scope, headers)
             over = self._allowance.begin(sender, self._clock())
             if over is not None:
                 raise Overloaded(over.sentence, ceil(over.wait_s))
             scope[_SENDER] = sender
         except BadToken as error:
             counts.refused("http", "badtoken")
-            wait_s = self._wrong.wait_s((scope.get("client") or ("",))[0], self._clock())
+            wait_s = self._wrong.wait_s(address_of(scope), self._clock())
             often = Overloaded("too many wrong tokens from one address", ceil(wait_s))
             return of_error(often if wait_s else error)
         except HeadwaterError as error:
@@ -183,22 +186,20 @@ class Guard:
             return of_error(error)
         return None
 
-    def _sender(self, scope: Scope, headers: _Headers) -> str:
+    async def _sender(self, scope: Scope, headers: _Headers) -> str:
         """Whose request it is, once it is known to be allowed."""
         method = scope["method"] if scope["type"] == "http" else "WEBSOCKET"
-        need = needed(method, scope["path"]) if self._tokens else None
+        asks = bool(self._tokens) or self._bearers is not None
+        need = needed(method, scope["path"]) if asks else None
         if need is None:
-            return (scope.get("client") or ("",))[0]
-        token = self._token(scope, headers, method)
+            return address_of(scope)
+        token = await self._token(scope, headers, method)
         if not token.may(need):
-            raise Forbidden(
-                f"the token {token.name} may not {need.way} {need.what}",
-                hint=f"add it to {need.way} = […] of [edges.tokens.{token.name}]",
-            )
-        scope[_WHO], scope[_TOKEN] = token.name, token
+            raise token.refused(need)
+        scope[TOKEN] = token
         return f"token {token.name}"
 
-    def _token(self, scope: Scope, headers: _Headers, method: str) -> Token:
+    async def _token(self, scope: Scope, headers: _Headers, method: str) -> Token:
         shown = headers.get(b"authorization", b"").decode("latin-1")
         kind, _, secret = shown.partition(" ")
         if not secret and method in ("GET", "WEBSOCKET"):
@@ -208,6 +209,8 @@ class Guard:
         if kind.lower() != "bearer" or not secret:
             raise BadToken("a token is needed", hint="send the header Authorization: Bearer SECRET")
         token = self._tokens.find(secret.strip())
+        if token is None and self._bearers is not None and secret.count(".") == 2:
+            token = await self._bearers.find(secret.strip())
         if token is None:
             raise BadToken("the token is unknown", hint="is it that of [edges.tokens]?")
         return token

@@ -1,17 +1,15 @@
 """POST /topics/{topic}: events in by HTTP, answered with their position once they are on disk.
 
-The body becomes records in `parcels`; they go to the log through `appender`, or, under an Idempotency-Key,
-through `once`. What is wrong with a request is said in the answer (`answers`), and nothing of it is stored;
-with `?partial=true` the bad lines of NDJSON go to the topic's dead letters instead.
+The body becomes records in `drafts`; they go to the log through `appender`, or, under an Idempotency-Key,
+through `idempotency`. What is wrong with a request is said in the answer (`answers`), and nothing of it is
+stored; with `?partial=true` the bad lines of NDJSON go to the topic's dead letters instead.
 
 The query of POST /topics/{topic}, read strictly: a misspelt name is told, and not passed over; pure.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
@@ -24,29 +22,26 @@ from starlette.responses import Response
 
 from headwater.client import dead_letters
 from headwater.client.errors import BadRequest
-from headwater.client.namespace import is_own
+from headwater.client.namespace import is_ours_to_write
 from headwater.client.position import Position
 from headwater.client.publisher import Draft
-from headwater.edges import bodies, counts, openapi
+from headwater.edges import bodies, counts, openapi, request_body
 from headwater.edges.answers import problem
+from headwater.edges.caller import keys_of
 from headwater.edges.context import Context
+from headwater.edges.drafts import Ask, Drafts, check_single, drafts_of
 from headwater.edges.errors import Forbidden
 from headwater.edges.express import Handler
-from headwater.edges.guard import who
-from headwater.edges.ndjson import Bad
-from headwater.edges.once import Appended
-from headwater.edges.once_index import Span, spans_of
-from headwater.edges.parcels import Ask, Parcel, parcel
-from headwater.edges.schemas import Schema, Schemas
+from headwater.edges.idempotency.appender import Appended
+from headwater.edges.idempotency.index import Span, spans_of
+from headwater.edges.ndjson import Bad, check_path
+from headwater.edges.schemas import Schema, Schemas, Subject
 from headwater.errors import HeadwaterError, nearest
 from headwater.record.dead_letter import Cause
 
 POSITION = "Headwater-Position"
 REPLAY = "Idempotent-Replay"
 WAY = "http"
-LARGE_BYTES = 256 * 1024
-"""From here on a body is taken apart in a thread, so that others are served meanwhile."""
-PARSERS = 2
 BAD_LINES_MOST = 100
 IDEMPOTENCY_KEY_MAX = 255
 
@@ -79,7 +74,7 @@ def handler(context: Context) -> Handler:
             raise
 
     async def taken(request: Request, topic: str) -> Response:
-        if is_own(topic):
+        if is_ours_to_write(topic):
             raise Forbidden(f"{topic} is the log's own", hint="other clients may, by their rights")
         query = asked(request.scope["query_string"])
         headers = request.headers
@@ -98,8 +93,6 @@ class _Sending:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._schemas = Schemas.of(context)
-        # Not the loop's own threads: these may all be waiting for somebody else.
-        self._threads = ThreadPoolExecutor(PARSERS, thread_name_prefix="bodies")
         self._letters: set[str] = set()
         """Topics of dead letters that are known to be there."""
 
@@ -113,27 +106,37 @@ class _Sending:
         *,
         partial: bool,
     ) -> Response:
-        what = await self._parcel(ask, body, self._schemas.get(topic))
+        await self._context.appender.topics.find(topic)  # before it is taken apart for nothing
+        what = await self._drafts(ask, body, self._schemas.get(topic))
         if what.bad and not partial:
             counts.refused(WAY, "bad lines")
             return _bad_lines(what.bad, len(what))
         once = None
         if idempotency_key is not None:
-            once = _Key(f"{who(request)}|{topic}|{_checked_key(idempotency_key)}", ask.digest(body))
+            check_single(len(what), "records under an idempotency key")
+            name = f"{keys_of(request)}|{topic}|{_checked_key(idempotency_key)}"
+            parsers = self._context.parsers
+            once = _Key(name, await parsers.parsed(len(body), lambda: ask.digest(body)))
         if what.bad:
             await self._put_letters(topic, what.bad, once)
-        appended = await self._append(topic, what, once)
+        incoming = request_body.of(request.scope)
+        work = self._append(topic, what, once)
+        # Under a key, what is not written yet may be left: who comes again finds it or stores it.
+        appended = await (work if once is None else incoming.while_there(work))
         if appended.is_new:
             counts.arrived(WAY, topic, len(what), len(body))
         return _answer(topic, what, appended)
 
-    async def _parcel(self, ask: Ask, body: bytes, schema: Schema | None) -> Parcel:
-        if len(body) < LARGE_BYTES:
-            return parcel(ask, body, schema)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, parcel, ask, body, schema)
+    async def _drafts(self, ask: Ask, body: bytes, schema: Schema | Subject | None) -> Drafts:
+        def drafts() -> Drafts:
+            return drafts_of(ask, body, schema)
 
-    async def _append(self, topic: str, what: Parcel, once: _Key | None) -> Appended:
+        if schema is not None and schema.is_stored_otherwise:
+            # A subject's latest schema is asked for now and then, and the answer may take its time.
+            return await self._context.asking.run(drafts)
+        return await self._context.parsers.parsed(len(body), drafts)
+
+    async def _append(self, topic: str, what: Drafts, once: _Key | None) -> Appended:
         context = self._context
         if once is not None:
             drafts = what.as_drafts()
@@ -142,18 +145,16 @@ class _Sending:
             return Appended(
                 await context.appender.append_values(topic, what.values, what.keys), True
             )
-        if not what.drafts:
-            await context.appender.needs_keys(topic)  # that is, whether it is there
         return Appended(spans_of(await context.appender.append(topic, what.drafts)), True)
 
     async def _put_letters(self, topic: str, bad: Sequence[Bad], once: _Key | None) -> None:
         """Before the good ones: a request that ends between the two is sent again."""
-        await self._context.appender.needs_keys(topic)
-        letters = dead_letters.beside(topic)
+        letters, log = dead_letters.beside(topic), self._context.log
         if letters not in self._letters:
-            await asyncio.to_thread(dead_letters.ensure, self._context.log, letters)
+            await self._context.asking.run(lambda: dead_letters.ensure(log, letters))
+            self._context.appender.topics.forget(letters)
             self._letters.add(letters)
-        dead = Parcel([_letter(topic, each) for each in bad])
+        dead = Drafts([_letter(topic, each) for each in bad])
         beside = None if once is None else _Key(f"{once.key}|dead letters", once.digest)
         appended = await self._append(letters, dead, beside)
         if appended.is_new:
@@ -193,7 +194,7 @@ def _listed(bad: Sequence[Bad]) -> list[dict[str, Any]]:
     return [{"line": each.line, "reason": each.reason} for each in bad[:BAD_LINES_MOST]]
 
 
-def _answer(topic: str, what: Parcel, appended: Appended) -> Response:
+def _answer(topic: str, what: Drafts, appended: Appended) -> Response:
     spans = appended.spans
     headers = {}
     if spans:
@@ -248,6 +249,7 @@ def asked(text: bytes) -> Query:
         raise BadRequest("a parameter is given twice")
     if given.get("key_field") == "":
         raise BadRequest("key_field is empty", hint="name a field, as in key_field=id")
+    check_path(given.get("key_field", ""))
     partial = given.get("partial", "false").lower()
     if partial not in _TRUTH:
         raise BadRequest(f"partial is true or false, not {partial[:50]!r}")

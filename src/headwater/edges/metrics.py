@@ -4,10 +4,8 @@ The log, the stores and the databases are asked when somebody scrapes, and at mo
 however many scrape. What does not answer within `WAIT_S` is left out of this answer, and `headwater_up` says
 so; the question goes on, and the next scrape has it.
 
-How far views and captures are, asked as `headwater views` and `headwater capture status` ask.
-
-Which views there are the project's pipeline files say; they are run again
-when one of them has changed.
+How far views and captures are, asked as `headwater views` and `headwater capture status` ask. Which views
+there are the project's pipeline files say; they are run again when one of them has changed.
 """
 
 from __future__ import annotations
@@ -15,11 +13,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Response
+from fastapi.responses import PlainTextResponse
 from prometheus_client import ProcessCollector, generate_latest
 from prometheus_client.core import Metric
 
@@ -30,9 +30,11 @@ from headwater.capture.positions import read_positions
 from headwater.capture.source import open_source
 from headwater.client import groups, topics
 from headwater.client.log import Log
-from headwater.edges import counts, families
+from headwater.edges import counts, prometheus
 from headwater.edges.context import Context
-from headwater.edges.families import CaptureSeen
+from headwater.edges.monitoring import exporters
+from headwater.edges.prometheus import CaptureSeen
+from headwater.edges.services import Paused
 from headwater.errors import HeadwaterError
 from headwater.project.file import Project
 from headwater.views.operate.progress import Listed
@@ -95,42 +97,56 @@ class Scrape:
             looks["views"] = views_seen(context.log, project)
         if project is not None and project.captures:
             looks["captures"] = captures_seen(context.log, project)
+        self._paused = Paused(project)
         self._glances = {name: Glance(look, FOR_S[name]) for name, look in looks.items()}
 
     async def text(self) -> bytes:
         names = list(self._glances)
         found = await asyncio.gather(*(self._glances[name].fresh(WAIT_S) for name in names))
         _WAITING.set(self._context.appender.waiting_bytes)
-        answers = {
-            name: answer for name, answer in zip(names, found, strict=True) if answer is not None
-        }
-        return generate_latest(_Joined(list(self._families(answers))))
+        self._paused.count()
+        answers = {n: each for n, each in zip(names, found, strict=True) if each is not None}
+        return generate_latest(_Joined(list(self._collected(answers))))
 
-    def _families(self, answers: dict[str, Any]) -> Iterator[Metric]:
+    async def kafka_text(self) -> bytes:
+        """The log alone, by the names that Kafka's own exporters use; nothing where it does not answer."""
+        seen: LogSeen | None = await self._glances["log"].fresh(WAIT_S)
+        found = [] if seen is None else exporters.of_log(seen.brokers, seen.topics, seen.groups)
+        return generate_latest(_Joined(list(found)))
+
+    def _collected(self, answers: dict[str, Any]) -> Iterator[Metric]:
         told: dict[str, Callable[[Any], Iterator[Metric]]] = {
             "log": lambda seen: chain(
-                families.of_topics(seen[0]),
-                families.of_groups(seen[1]),
-                families.of_broker(seen[2]),
+                prometheus.of_topics(seen.topics),
+                prometheus.of_groups(seen.groups),
+                prometheus.of_broker(seen.health),
             ),
-            "views": families.of_views,
-            "captures": families.of_captures,
+            "views": prometheus.of_views,
+            "captures": prometheus.of_captures,
         }
         for family in counts.REGISTRY.collect():
             # When each counter was made is of use to nobody, and would be a third of the answer.
             family.samples = [each for each in family.samples if not each.name.endswith("_created")]
             yield family
         yield from _PROCESS.collect()
-        yield from families.of_services(self._context.status.services)
-        yield from families.of_looks({n: each.trouble for n, each in self._glances.items()})
+        yield from prometheus.of_services(self._context.status.services)
+        yield from prometheus.of_looks({n: each.trouble for n, each in self._glances.items()})
         for name, answer in answers.items():
             yield from told[name](answer)
 
 
-def _log(
-    log: Log, health: HealthReader
-) -> tuple[list[topics.Topic], list[groups.Group], BrokerHealth | None]:
-    return topics.listed(log), groups.listed(log), health.look()
+@dataclass(frozen=True)
+class LogSeen:
+    """One look at the log: what both /metrics and /metrics/kafka tell."""
+
+    brokers: topics.Brokers
+    topics: list[topics.Topic]
+    groups: list[groups.Group]
+    health: BrokerHealth | None
+
+
+def _log(log: Log, health: HealthReader) -> LogSeen:
+    return LogSeen(topics.brokers(log), topics.listed(log), groups.listed(log), health.look())
 
 
 class _Joined:
@@ -150,11 +166,18 @@ def router(context: Context) -> APIRouter:
     @routes.get(
         "/metrics",
         summary="Counters and gauges for Prometheus",
-        response_class=Response,
-        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+        response_class=PlainTextResponse,
     )
     async def metrics() -> Response:
         return Response(await scrape.text(), media_type=CONTENT_TYPE)
+
+    @routes.get(
+        "/metrics/kafka",
+        summary="Topics and groups by the names of kafka_exporter and KMinion",
+        response_class=PlainTextResponse,
+    )
+    async def kafka_metrics() -> Response:
+        return Response(await scrape.kafka_text(), media_type=CONTENT_TYPE)
 
     return routes
 

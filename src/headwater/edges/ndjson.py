@@ -6,15 +6,21 @@ count as lines and are no records.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
 
+from headwater.client.errors import BadRequest
+from headwater.edges import json_values
+
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _ANY = msgspec.json.Decoder()
 _WHITE = b" \t\r"
+PIECE_BYTES = 256 * 1024
+PATH_LETTERS_MAX, PATH_NAMES_MAX = 1000, 32
+"""Of the field that is the key: each line is searched for it, and each that lacks it names it."""
 _TOLD = {"Input data was truncated": "it ends in the middle"}
 
 
@@ -77,38 +83,76 @@ def complaint(value: bytes) -> str | None:
     return None
 
 
+def pieces(values: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    """In order, each a few that may be looked at together: as objects they take many times their bytes."""
+    begin = size = 0
+    for number, value in enumerate(values):
+        if size and size + len(value) > PIECE_BYTES:
+            yield values[begin:number]
+            begin, size = number, 0
+        size += len(value)
+    if begin < len(values):
+        yield values[begin:]
+
+
+def complaints(
+    values: Sequence[bytes], check: Callable[[list[Any], Sequence[bytes]], dict[int, str]]
+) -> dict[int, str]:
+    """Index → what does not fit, by what each means and its text."""
+    found: dict[int, str] = {}
+    begin = 0
+    for piece in pieces(values):
+        meant, failed = objects(piece)
+        wrong = {**check(meant, piece), **failed}
+        found |= {begin + index: why for index, why in wrong.items()}
+        begin += len(piece)
+    return found
+
+
 def objects(values: Sequence[bytes]) -> tuple[list[Any], dict[int, str]]:
     """What each of them means, and why some mean nothing to us: a number that no float can hold."""
-    try:
-        return _ANY.decode_lines(b"\n".join(values)), {}
-    except (msgspec.DecodeError, RecursionError, ValueError):
-        pass
+    failed = {n: why for n, value in enumerate(values) if (why := json_values.many(value))}
+    if not failed:
+        try:
+            return _ANY.decode_lines(b"\n".join(values)), {}
+        except (msgspec.DecodeError, RecursionError, ValueError):
+            pass
     found: list[Any] = []
-    failed: dict[int, str] = {}
     for index, value in enumerate(values):
         try:
-            found.append(_ANY.decode(value))
+            found.append(None if index in failed else _ANY.decode(value))
         except (msgspec.DecodeError, RecursionError, ValueError) as error:
             found.append(None)
             failed[index] = str(error)
     return found, failed
 
 
-def keys(meant: Sequence[Any], path: str) -> tuple[list[bytes], dict[int, str]]:
+def check_path(path: str) -> None:
+    """Raises BadRequest for one that is too long to be looked for in every line."""
+    if len(path) > PATH_LETTERS_MAX or path.count(".") >= PATH_NAMES_MAX:
+        raise BadRequest(
+            f"key_field is longer than {PATH_LETTERS_MAX} letters or {PATH_NAMES_MAX} names",
+            hint="name a field that is less deep",
+        )
+
+
+def keys(values: Sequence[bytes], path: str) -> tuple[list[bytes], dict[int, str]]:
     """The field at `path` (`customer.id`) of each as a record's key, and why some have none."""
     names = path.split(".")
     found: list[bytes] = []
     failed: dict[int, str] = {}
-    for index, value in enumerate(meant):
-        for name in names:
-            value = value.get(name) if isinstance(value, dict) else None
-        if isinstance(value, str):
-            found.append(value.encode("utf-8", "surrogatepass"))
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            found.append(msgspec.json.encode(value))
+    for index, value in enumerate(values):
+        reason = f"it has no text and no number at {path!r}, which is to be the key"
+        try:
+            key = json_values.at(value, names)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            key, reason = None, str(error)
+        if key is None:
+            failed[index] = reason
+        if isinstance(key, str):
+            found.append(key.encode("utf-8", "surrogatepass"))
         else:
-            found.append(b"")
-            failed[index] = f"it has no text and no number at {path!r}, which is to be the key"
+            found.append(msgspec.json.encode(key))
     return found, failed
 
 

@@ -62,14 +62,14 @@ _lengths = _Lengths()
 _deltas = [varint.encode(number) for number in range(RECORDS_MAX)]
 
 
-def chunks(values: Sequence[bytes]) -> Iterator[Chunk]:
+def chunks(values: Sequence[bytes], bytes_max: int = BYTES_MAX) -> Iterator[Chunk]:
     """In order; each small enough to be a batch, or one record."""
     ends = list(accumulate(len(value) + _OVERHEAD for value in values))
     begin = 0
     while begin < len(values):
         before = ends[begin - 1] if begin else 0
         most = min(begin + RECORDS_MAX, len(values))
-        end = max(begin + 1, bisect_right(ends, before + BYTES_MAX, begin, most))
+        end = max(begin + 1, bisect_right(ends, before + bytes_max, begin, most))
         some = values[begin:end]
         yield Chunk(some, payload(some))
         begin = end

@@ -11,10 +11,9 @@ the view has it: what was written is then read. Every answer says in the same he
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Any, TypeVar
+from functools import partial
+from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Header, Path, Query
@@ -27,19 +26,20 @@ from headwater.edges.answers import of_error, responses
 from headwater.edges.context import Context
 from headwater.edges.feeds import hub_of
 from headwater.edges.feeds.hub import Hub
-from headwater.edges.rows import Rows, rows_of
+from headwater.edges.parameters import STRICT
 from headwater.edges.rows.catalogue import Catalogue
 from headwater.edges.rows.positions import Positions
+from headwater.edges.workers import Workers
+from headwater.pipelines.view_rows import Rows, rows_of
 from headwater.views.operate.wait import HEADER, NotYet
 from headwater.views.targets.contract import Misfit, Unavailable
 from headwater.views.targets.registry import scheme_of
 
-READERS = 8
-"""Threads that ask stores; whoever comes later waits."""
+READERS, AT_ONCE = 16, 8
+"""Threads that ask stores, and those of one sender; whoever comes later waits."""
 LIMIT, LIMIT_MAX = 100, 1000
 WAIT_S, WAIT_MAX_S = 5.0, 60.0
 OFFSET_MAX = 10_000
-Result = TypeVar("Result")
 
 Wanted = Annotated[
     str | None, Header(alias=HEADER, description="Wait until the view has this: orders:0=17")
@@ -74,14 +74,15 @@ class _Reads:
 
     def __init__(self, catalogue: Catalogue, hub: Hub) -> None:
         self._catalogue, self._positions, self._hub = catalogue, Positions(), hub
-        self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="view reader")
+        self._workers = Workers(READERS, AT_ONCE, "view reader")
 
     def add_routes(self, router: APIRouter) -> None:
         answers = _answers("The rows", _ROWS)
+        get = partial(router.get, response_class=Response, dependencies=[STRICT])
 
         @router.get("/views", summary="Which views there are", responses=responses(503))
         async def views() -> dict[str, list[dict[str, Any]]]:
-            found = await self._thread(self._catalogue.all)
+            found = await self._workers.run(self._catalogue.all)
             return {
                 "views": [
                     {"view": each.name, "key": list(each.key), "in": scheme_of(each.to)}
@@ -89,10 +90,9 @@ class _Reads:
                 ]
             }
 
-        @router.get(
+        @get(
             "/views/{view}/rows/{key:path}",
             summary="One row of a view",
-            response_class=Response,
             responses=_answers("The row", _ROW),
         )
         async def row(
@@ -110,10 +110,9 @@ class _Reads:
 
             return await self._answer(view, wanted or position, timeout, read)
 
-        @router.get(
+        @get(
             "/views/{view}/rows",
             summary="Rows of a view in the order of their keys",
-            response_class=Response,
             responses=answers,
         )
         async def rows(
@@ -134,10 +133,9 @@ class _Reads:
 
             return await self._answer(view, wanted or position, timeout, read)
 
-        @router.get(
+        @get(
             "/views/{view}/search",
             summary="Rows of a view that fit some words best",
-            response_class=Response,
             responses=answers,
         )
         async def search(
@@ -162,12 +160,12 @@ class _Reads:
         timeout: float,
         read: Callable[[Rows], tuple[Position | None, Any]],
     ) -> Response:
-        view = await self._thread(lambda: self._catalogue.view(name))
-        rows = await self._thread(lambda: rows_of(view))
+        view = await self._workers.run(lambda: self._catalogue.view(name))
+        rows = await self._workers.run(lambda: rows_of(view))
         try:
             if wanted:
                 await self._positions.wait(view, Position.parse(wanted), timeout)
-            at, body = await self._thread(lambda: _as_json(*read(rows)))
+            at, body = await self._workers.run(lambda: _as_json(*read(rows)))
         except NotYet as error:
             return _with_position(of_error(error), error.reached)
         except Misfit as error:
@@ -176,9 +174,6 @@ class _Reads:
         pages.take(len(body))
         answer = Outgoing(body, "application/json", pages, self._hub.slow_seconds)
         return _with_position(answer, at)
-
-    async def _thread(self, function: Callable[[], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, function)
 
 
 def _as_json(at: Position | None, said: object) -> tuple[Position | None, bytes]:

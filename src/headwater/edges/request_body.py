@@ -8,38 +8,38 @@ never the answer.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import TypeVar
 
 from starlette.exceptions import HTTPException
-from starlette.types import Message, Receive
+from starlette.types import Message, Receive, Scope
 
-from headwater.edges.errors import Overloaded
+from headwater.edges.held import Held
+from headwater.edges.workers import Parsers
 
 DRAIN_S = 5.0
 DRAIN_BYTES_MAX = 64 * 1024**2
-RETRY_AFTER_S = 1.0
+Result = TypeVar("Result")
 _CLOSE = {"Connection": "close"}
-
-
-class Held:
-    """Bytes of all bodies that are in memory."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.bytes = 0
-
-    def take(self, size: int) -> None:
-        if self.bytes and self.bytes + size > self.most:
-            raise Overloaded("too much is being sent at once", RETRY_AFTER_S)
-        self.bytes += size
+_INCOMING = "headwater.incoming"
+"""Where the guard leaves it for handlers, in a request's scope."""
 
 
 class Incoming:
     """The body of one request. Its `receive` takes the place of the server's; `release` it at the end."""
 
     def __init__(
-        self, receive: Receive, held: Held, body_bytes: int, slow_seconds: float, *, expects: bool
+        self,
+        receive: Receive,
+        held: Held,
+        body_bytes: int,
+        slow_seconds: float,
+        *,
+        parsers: Parsers | None = None,
+        expects: bool,
     ) -> None:
-        self._receive, self._held = receive, held
+        """`parsers`: where handlers take it apart."""
+        self._receive, self._held, self._parsers = receive, held, parsers
         self._most, self._slow_s = body_bytes, slow_seconds
         self._expects = expects
         """The client waits for a word before it sends its body."""
@@ -64,9 +64,30 @@ class Incoming:
         if self.bytes + size > self._most:
             await self.drain()
             raise too_large(self._most)
+        self.take(size)
+        return message
+
+    def take(self, size: int) -> None:
+        """Memory for what came, or for what it unpacks to. Raises Overloaded."""
         self._held.take(size)
         self.bytes += size
-        return message
+
+    async def while_there(self, work: Coroutine[object, object, Result]) -> Result:
+        """What a request waits for after its body, ended when its client goes: nobody hears the answer."""
+        task, gone = asyncio.create_task(work), asyncio.create_task(self._gone())
+        try:
+            await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return await task
+        finally:
+            gone.cancel()
+            task.cancel()
+            await asyncio.wait((task, gone))
+        raise HTTPException(400, "the client has gone")
+
+    async def _gone(self) -> None:
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
 
     async def drain(self) -> None:
         """What the client sends though it will not be taken."""
@@ -82,10 +103,26 @@ class Incoming:
         except TimeoutError:
             pass
 
+    @property
+    def parsers(self) -> Parsers:
+        assert self._parsers is not None, "it comes from the guard"
+        return self._parsers
+
     def release(self) -> None:
-        self._held.bytes -= self.bytes
+        self._held.give(self.bytes)
         self.bytes = 0
 
 
 def too_large(most: int) -> HTTPException:
     return HTTPException(413, f"the body has more than {most} bytes", _CLOSE)
+
+
+def leave(incoming: Incoming, scope: Scope) -> None:
+    """For the handler of this request."""
+    scope[_INCOMING] = incoming
+
+
+def of(scope: Scope) -> Incoming:
+    found = scope[_INCOMING]
+    assert isinstance(found, Incoming)
+    return found

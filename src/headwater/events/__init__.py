@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from headwater.events.blocking_application import BlockingApplication as BlockingApplication
     from headwater.events.errors import EventsError as EventsError
     from headwater.events.errors import OutcomeUnknown as OutcomeUnknown
-    from headwater.events.event_versions import upcaster as upcaster
     from headwater.events.history import Entry as Entry
     from headwater.events.history import History as History
     from headwater.events.history import Reader as Reader
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from headwater.events.personal import Personal as Personal
     from headwater.events.saga import Saga as Saga
     from headwater.events.saga import Send as Send
+    from headwater.events.upcasters import upcaster as upcaster
 
 _HOME = {
     "Accepted": "headwater.events.answers",
@@ -58,7 +58,7 @@ _HOME = {
     "Send": "headwater.events.saga",
     "SendOptions": "headwater.events.options",
     "frames": "headwater.events.frames",
-    "upcaster": "headwater.events.event_versions",
+    "upcaster": "headwater.events.upcasters",
 }
 _OLD = {
     "Running": "BlockingApplication",

@@ -17,8 +17,8 @@ from typing import Any, Generic, TypeVar
 
 from headwater.events.answers import Refused
 from headwater.events.errors import BadDefinition
-from headwater.events.event_versions import Upcaster, versions
 from headwater.events.fingerprint import fingerprint
+from headwater.events.upcasters import Upcaster, versions
 
 State = TypeVar("State")
 Decided = Refused | object | Sequence[object] | None
@@ -42,7 +42,7 @@ class Aggregate(Generic[State]):
     state: type | None = None
     """The type of the state where `type(initial)` does not say enough (`dict[str, int]`)."""
     fingerprint: str = field(init=False, default="")
-    """Of the fold; empty where it cannot be known: then there are no snapshots."""
+    """Of the fold; empty where it cannot be known; then there are no snapshots."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

@@ -6,7 +6,7 @@ the key and the record's neighbours say, so that any reader of JSON understands 
     {"type":"Deposited","id":"alice","n":17,"command":"…","data":{"amount":10},
      "who":"…","why":"…","correlation":"…","causation":"…"}\n
 
-    type         class and version (`event_versions`)
+    type         class and version (`upcasters`)
     n            this is the n-th event of its aggregate, from 1 on, without a gap
     command      id of the command that it follows from; causation: what that command followed from
     correlation  the same for all commands and events of one process; left out: the command's id
@@ -35,7 +35,7 @@ import msgspec
 from headwater.events import models
 from headwater.events.aggregate import Aggregate
 from headwater.events.errors import DecideFailed, UnknownEvent
-from headwater.events.event_versions import Upcasts, tag
+from headwater.events.upcasters import Upcasts, tag
 
 
 class Meta(NamedTuple):

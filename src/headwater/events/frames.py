@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.events import fence, plain
 from headwater.events.aggregate import Aggregate
 from headwater.events.codec import correlation_of
-from headwater.events.event_versions import Upcasts
+from headwater.events.upcasters import Upcasts
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -44,7 +44,7 @@ class Entry:
     offset: int
     at: datetime
     n: int
-    event: Any
+    event: object
     command: str
     who: str
     why: str
@@ -163,7 +163,7 @@ class Reader(Generic[State]):
 
     # ---- all of them ----------------------------------------------------------------------------
 
-    def replay(self, start: Position | None = None) -> Iterator[tuple[Position, list[Any]]]:
+    def replay(self, start: Position | None = None) -> Iterator[tuple[Position, list[object]]]:
         """Lists of events (with `id`, `n`, `data`, …), each with the position behind it.
 
         Partition after partition, up to the end of now. What is done with a list, and the position,

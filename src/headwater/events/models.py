@@ -1,16 +1,20 @@
 """Classes of programs, and their values as JSON: pydantic models, which msgspec does not know by itself; what
-of a value is equal, and whole; and the fields that a class declares."""
+of a value is equal, and whole; the fields that a class declares, and its JSON Schema."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+if TYPE_CHECKING:
+    from headwater.schemas.values.header import Json
 
 _SIMPLE = frozenset((type(None), bool, int, float, str, bytes))
 _NOT_ITS_OWN = ("__dict__", "__weakref__", "__pydantic_fields_set__")
@@ -106,3 +110,42 @@ def defaults(kind: type) -> Iterator[tuple[str, object]]:
         yield "members", tuple((each.name, each.value) for each in kind)
     elif (fields := getattr(kind, "_fields", None)) is not None:
         yield "named", (tuple(fields), getattr(kind, "_field_defaults", {}))
+
+
+# ---- classes as JSON Schema -----------------------------------------------------------------------
+
+
+def schema_text(kind: type) -> str | None:
+    """Of the data of an event: closed, as a class writes its fields and no others. None: it has none."""
+    parts: dict[str, Json] = {}
+    try:
+        found = msgspec.json.schema(kind, schema_hook=lambda each: _of_model(each, kind, parts))
+    except (TypeError, NotImplementedError):
+        return None
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    more = {"$defs": {**found.get("$defs", {}), **parts}} if parts else {}
+    return json.dumps({"$schema": draft, **_closed({**found, **more})}, sort_keys=True)
+
+
+def _of_model(kind: type, whole: type, parts: dict[str, Json]) -> Json:
+    """A model's schema. Where it is not the whole, what it refers to goes to `parts`: a reference leads from
+    the root of the document, wherever it stands."""
+    if not hasattr(kind, "model_json_schema"):
+        raise NotImplementedError(f"{kind.__name__} has no JSON Schema")
+    if kind is whole:
+        return kind.model_json_schema(mode="serialization")
+    place = f"{kind.__module__}.{kind.__name__}"
+    template = "#/$defs/" + place.replace("{", "").replace("}", "") + ".{model}"
+    found = kind.model_json_schema(mode="serialization", ref_template=template)
+    parts.update({f"{place}.{name}": each for name, each in found.pop("$defs", {}).items()})
+    return found
+
+
+def _closed(schema: Json) -> Json:
+    if isinstance(schema, list):
+        return [_closed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {name: _closed(each) for name, each in schema.items()}
+    is_class = schema.get("type") == "object" and isinstance(schema.get("properties"), dict)
+    return {"additionalProperties": False, **made} if is_class else made

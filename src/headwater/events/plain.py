@@ -16,7 +16,7 @@ from headwater.client.cluster import Cluster
 from headwater.events import partition_reader, topics
 from headwater.events.aggregate import Aggregate
 from headwater.events.errors import BadTopic
-from headwater.events.event_versions import Upcasts, untag
+from headwater.events.upcasters import Upcasts, untag
 
 
 class Plain(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -32,7 +32,10 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -49,6 +52,7 @@ SUFFIX = ".txnindex"
 CHECKSUMS = "txnindex-checksums"
 _ENTRY = struct.Struct(">hqqqq")
 ENTRY_BYTES = _ENTRY.size
+_MARKER = attrgetter("last_offset")
 
 
 class AbortedTransaction(NamedTuple):
@@ -122,25 +126,39 @@ def between(
     lists: Iterable[Sequence[AbortedTransaction]], first: int, end: int
 ) -> list[AbortedTransaction]:
     """Those that touch the offsets [first, end); `lists`: of the segments from `first` on."""
-    found: list[AbortedTransaction] = []
+    return list(touching(lists, first, end))
+
+
+def touching(
+    lists: Iterable[Sequence[AbortedTransaction]], first: int, end: int
+) -> Iterator[AbortedTransaction]:
+    """The same one by one. Those that ended before are not looked at: there may be a million."""
     for entries in lists:
-        for entry in entries:
-            if entry.last_offset >= first and entry.first_offset < end:
-                found.append(entry)
+        for number in range(bisect_left(entries, first, key=_MARKER), len(entries)):
+            entry = entries[number]
+            if entry.first_offset < end:
+                yield entry
             if entry.last_stable_offset >= end:
-                return found  # what ends later has begun later, too
-    return found
+                return  # what ends later has begun later, too
 
 
 def among(entries: Iterable[AbortedTransaction]) -> Callable[[BatchHeader], bool]:
-    """For compaction: was the transaction of this batch one of these?"""
-    ranges: dict[int, list[tuple[int, int]]] = {}
+    """For compaction and share groups: was the transaction of this batch one of these? Asked of every batch,
+    and one producer may have aborted as often as there are batches."""
+    by_producer: dict[int, list[tuple[int, int]]] = {}
     for entry in entries:
-        ranges.setdefault(entry.producer_id, []).append((entry.first_offset, entry.last_offset))
+        spans = by_producer.setdefault(entry.producer_id, [])
+        spans.append((entry.first_offset, entry.last_offset))
+    firsts: dict[int, list[int]] = {}
+    ends: dict[int, list[int]] = {}
+    for producer_id, spans in by_producer.items():
+        spans.sort()
+        firsts[producer_id] = [first for first, _ in spans]
+        ends[producer_id] = list(accumulate((last for _, last in spans), max))
 
     def is_aborted(header: BatchHeader) -> bool:
-        spans = ranges.get(header.producer_id, ())
-        return any(first <= header.base_offset < last for first, last in spans)
+        begun = bisect_right(firsts.get(header.producer_id, ()), header.base_offset)
+        return begun > 0 and header.base_offset < ends[header.producer_id][begun - 1]
 
     return is_aborted
 
@@ -152,6 +170,8 @@ class TxnIndexes:
         self._files = files
         self._path = directory / CHECKSUMS
         self._changing = threading.Lock()
+        self._known: dict[int, tuple[Segment, Checksum]] = {}
+        """By base offset: what is written of a segment."""
 
     def save(self, segments: Sequence[Segment]) -> None:
         """Bring these lists to disk, then what they are checked by; rows of others go."""
@@ -163,7 +183,8 @@ class TxnIndexes:
                 else:
                     segment.save_aborted()
             kept = {base: each for base, each in sums.items() if base in replaced}
-            self._write({**kept, **_sums(segments)})
+            self._known = {base: each for base, each in self._known.items() if base in sums}
+            self._write({**kept, **self._sums(segments)})
 
     def forget(self, bases: Iterable[int]) -> None:
         """The segments that begin there are about to be replaced."""
@@ -171,12 +192,13 @@ class TxnIndexes:
             sums = self._read()
             for base in bases:
                 sums.pop(base, None)
+                self._known.pop(base, None)
             self._write(sums)
 
     def note(self, segments: Iterable[Segment]) -> None:
         """These are in place now."""
         with self._changing:
-            self._write({**self._read(), **_sums(segments)})
+            self._write({**self._read(), **self._sums(segments)})
 
     def _read(self) -> dict[int, Checksum]:
         return unpack_checksums(self._files.read_bytes(self._path) or b"")
@@ -187,13 +209,15 @@ class TxnIndexes:
         if found != data and (sums or found is not None):
             self._files.write_atomic(self._path, data)
 
-
-def _sums(segments: Iterable[Segment]) -> dict[int, Checksum]:
-    sums: dict[int, Checksum] = {}
-    for segment in segments:
-        if (
-            segment.saved_aborted_bytes > 0 and not segment.is_replaced
-        ):  # others may have been added meanwhile
-            saved = pack(segment.aborted)[: segment.saved_aborted_bytes]
-            sums[segment.base_offset] = checksum(saved)
-    return sums
+    def _sums(self, segments: Iterable[Segment]) -> dict[int, Checksum]:
+        """Of what is saved. Lists only grow: one that is as long as it was is not read through again."""
+        sums: dict[int, Checksum] = {}
+        for segment in segments:
+            saved, base = segment.saved_aborted_bytes // ENTRY_BYTES, segment.base_offset
+            if saved > 0 and not segment.is_replaced:
+                of, known = self._known.get(base, (None, None))
+                if of is not segment or known is None or known.entries != saved:
+                    known = checksum(pack(segment.aborted[:saved]))  # others may follow meanwhile
+                    self._known[base] = (segment, known)
+                sums[base] = known
+        return sums

@@ -7,12 +7,14 @@ looks at the batch and the config, returns the batch to store, or raises why not
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 
 from headwater.log.config import LogConfig
 from headwater.record import batch as batches
-from headwater.record import codecs, records
+from headwater.record import codecs
 from headwater.record.batch import BatchHeader
 from headwater.record.errors import InvalidBatch, RecordError
+from headwater.record.keys import each_key
 from headwater.record.validate import HEADERS_MAX, NO_TIMESTAMP
 from headwater.record.varint import Buffer
 
@@ -27,8 +29,12 @@ class BatchExceedsSegment(BatchTooLarge):
     """Larger than a whole segment of the topic."""
 
 
+RECORD_ERRORS_MAX = 100
+"""So many records of a batch are named in its refusal: a small batch may have a million of them."""
+
+
 class KeyMissing(InvalidBatch):
-    """Records without a key for a compacted topic."""
+    """Records without a key for a compacted topic; the first of them."""
 
     def __init__(self, records: list[int]) -> None:
         super().__init__("Compacted topic cannot accept message without key.")
@@ -105,7 +111,8 @@ def _check_size(size: int, config: LogConfig) -> None:
 
 
 def _check_keys(data: Buffer) -> None:
-    without = [offset for offset, key, _ in records.keys(data) if key is None]
+    found = (offset for offset, key, _ in each_key(data) if key is None)
+    without = list(islice(found, RECORD_ERRORS_MAX))
     if without:
         raise KeyMissing(without)
 

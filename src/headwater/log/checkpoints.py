@@ -7,13 +7,22 @@ Read at start by `progress`, `store` and `recovery`, written by `progress`, `sto
         0 \n number of lines \n topic partition offset \n …
     leader-epoch-checkpoint   (per partition)   0 \n number of lines \n epoch start_offset \n …
     partition.metadata        (per partition)   version: 0 \n topic_id: URL-safe base64 of the UUID
-    durable-offset            (per partition, ours)
+    durable-offset, start-offset, cleaned-offset   (per partition, ours)
         offset int64 | crc32c of it uint32
 
 `durable-offset` is written after every group commit and, but for the catalogue's, never waited for:
 after a kill it tells exactly what had been acknowledged, after a power cut it may be older, but must
 never be ahead of what is on disk. Below it the log is taken as whole; only what lies above is looked at
 by recovery.
+
+`start-offset` says where the log begins, and must be on disk before `log-start-offset-checkpoint` says so,
+which has no checksum: that one is believed only where there is none of ours, as in a folder of Kafka's or of
+headwater 0.1, and never removes a file. Every log with records gets its own soon, 0 or not.
+
+`cleaned-offset` says how far the log was compacted, and by being there that offsets may be missing in it; it
+must be on disk before the first such segment counts. Where more was believed to be clean than is, a tombstone
+would go and leave the value that it deletes. So of `cleaner-offset-checkpoint`, which has no checksum, it is
+only believed that it names the log, and of a damaged file of ours that it is there: all is dirty then.
 
 Reading the small files beside the segments, each of which can be made anew: one that cannot be read counts
 as a damaged one.
@@ -52,6 +61,8 @@ CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 DURABLE_OFFSET = "durable-offset"
+START_OFFSET = "start-offset"
+CLEANED_OFFSET = "cleaned-offset"
 
 _MISREAD_CHARACTERS_MAX = 2
 _DURABLE = struct.Struct(">qI")
@@ -152,11 +163,32 @@ def pack_durable_offset(offset: int) -> bytes:
 
 def read_durable_offset(files: Reads, directory: Path) -> int:
     """0 when there is none, or when it cannot be trusted."""
-    data = files.read_bytes(directory / DURABLE_OFFSET)
+    return _checked(files.read_bytes(directory / DURABLE_OFFSET)) or 0
+
+
+def write_start_offset(files: FileSystem, directory: Path, offset: int) -> None:
+    files.write_atomic(directory / START_OFFSET, pack_durable_offset(offset))
+
+
+def read_start_offset(files: Reads, directory: Path) -> int | None:
+    """None when there is none, or when it cannot be trusted."""
+    return _checked(files.read_bytes(directory / START_OFFSET))
+
+
+def write_cleaned_offset(files: FileSystem, directory: Path, offset: int) -> None:
+    files.write_atomic(directory / CLEANED_OFFSET, pack_durable_offset(offset))
+
+
+def read_cleaned_offset(files: Reads, directory: Path) -> int | None:
+    """None when there is none, or when it cannot be trusted."""
+    return _checked(files.read_bytes(directory / CLEANED_OFFSET))
+
+
+def _checked(data: bytes | None) -> int | None:
     if data is None or len(data) != _DURABLE.size:
-        return 0
+        return None
     offset, crc = _DURABLE.unpack(data)
-    return int(offset) if crc32c(data[:8]) == crc and offset >= 0 else 0
+    return int(offset) if crc32c(data[:8]) == crc and offset >= 0 else None
 
 
 logger = logging.getLogger("headwater.log")

@@ -5,7 +5,8 @@ so that they follow the same rules as those of a segment that was filled by appe
 
 An entry of the `.txnindex` (see `aborted_transactions`) must go when its marker goes: a reader that is told
 of an abort leaves records out until it meets the marker. It must stay as long as the marker does, so the
-entries come from the log's owner and not from the old files, which a full disk may have left behind.
+entries come from the log's owner and not from the old files, which a full disk may have left behind. And it
+must stay if its marker was lost with a segment behind the last of the sources (`lost_segments`).
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class CleanedSegment:
         index_interval_bytes: int,
         transactions: Sequence[AbortedTransaction] = (),
     ) -> None:
-        """`transactions`: at least those aborted ones whose markers lie in the sources."""
+        """`transactions`: at least those aborted ones whose markers lie in the sources, or in a hole behind
+        the last of them; behind another there must be none."""
         self.size = 0
         self._files = files
         self._directory = directory
@@ -84,7 +86,12 @@ class CleanedSegment:
         self._indexed.times.add(*latest)
         self._save(".index", bytes(self._indexed.index.data))
         self._save(".timeindex", bytes(self._indexed.times.data))
-        kept = [each for each in self._transactions if each.last_offset in self._markers]
+        hole = range(self._indexed.next_offset, self._sources[-1].next_offset)
+        kept = [
+            each
+            for each in self._transactions
+            if each.last_offset in self._markers or each.last_offset in hole
+        ]
         if kept or self._had_transactions():
             self._save(aborted_transactions.SUFFIX, aborted_transactions.pack(kept))
         return Made(

@@ -92,7 +92,8 @@ class Exchange:
 def begin(log: PartitionLog, plan: Plan, result: Result) -> Exchange | None:
     """Make ready to put in place what was made; None if the log is no longer what was planned for.
 
-    From here on to `finish` nothing else may remove or release these segments. Reading goes on.
+    From here on to `finish` nothing else may remove or release these segments. Reading goes on. Disk work, in
+    any thread: there may be tens of thousands of them.
     """
     old = _still_there(log, plan, result)
     if old is None:
@@ -113,12 +114,30 @@ def finish(exchange: Exchange, *, keeps_dirty: bool = False) -> list[Segment]:
     Their files are gone, but whoever still reads them can go on: close them when nobody does.
     """
     log, result = exchange.log, exchange.result
-    for group, new in zip(exchange.old, exchange.new, strict=True):
-        log.replace(group, [new])
+    old = [segment for group in exchange.old for segment in group]
+    log.exchange(_exchanged(log.segments, exchange), old)
     if not keeps_dirty:
         log.cleaned_offset = result.cleaned_offset
         log.compacted_offset = result.reached_offset if result.damaged else 0
-    return [segment for group in exchange.old for segment in group]
+    return old
+
+
+def _exchanged(segments: list[Segment], exchange: Exchange) -> list[Segment]:
+    """In one go: there may be tens of thousands."""
+    pairs = zip(exchange.old, exchange.new, strict=True)
+    new_at = {id(group[0]): (group, new) for group, new in pairs}
+    found: list[Segment] = []
+    position = 0
+    while position < len(segments):
+        segment = segments[position]
+        group, new = new_at.pop(id(segment), ([segment], segment))
+        if segments[position : position + len(group)] != group:
+            raise ValueError("these segments are no neighbours any more")
+        found.append(new)
+        position += len(group)
+    if new_at:
+        raise ValueError("these segments are not there any more")
+    return found
 
 
 def apply(log: PartitionLog, plan: Plan, result: Result) -> list[Segment] | None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from headwater.log import time_lookup
 from headwater.log.aborted_transactions import AbortedTransaction
 from headwater.log.config import NEVER_MS, LogConfig
 from headwater.log.index import OffsetIndex, TimeIndex
@@ -18,8 +19,6 @@ from headwater.log.latest import KEY_BYTES_MAX
 from headwater.log.partition import PartitionLog
 from headwater.log.segment import Segment
 from headwater.log.survivors import LastOfProducer
-from headwater.record import batch as batches
-from headwater.record.errors import RecordError
 
 _OFFSETS_PER_SEGMENT_MAX = 2**31 - 1
 
@@ -136,11 +135,10 @@ class Result:
     @classmethod
     def from_json(cls, text: str) -> Result:
         fields: dict[str, Any] = json.loads(text)
-        fields["damaged"] = tuple(fields.get("damaged", ()))
         fields["made"] = tuple(
             Made(**{**made, "replaces": tuple(made["replaces"])}) for made in fields["made"]
         )
-        fields["unreadable"] = tuple(fields.get("unreadable", ()))
+        fields |= {name: tuple(fields.get(name, ())) for name in ("damaged", "unreadable")}
         return cls(**fields)
 
 
@@ -149,9 +147,9 @@ def prepare(log: PartitionLog) -> None:
     if log.config.compact:
         for segment in log.segments[:-1]:
             if log.config.min_compaction_lag_ms > 0:
-                segment.largest_timestamp()
+                time_lookup.largest(segment)
             if log.config.max_compaction_lag_ms < NEVER_MS:
-                _first_timestamp(segment)
+                time_lookup.first(segment)
 
 
 def plan(
@@ -209,7 +207,7 @@ def _cleanable(log: PartitionLog, first_dirty_offset: int, now_ms: int) -> list[
         if segment.next_offset > limit or segment.next_offset >= log.durable_offset:
             break
         is_dirty = segment.next_offset > first_dirty_offset
-        if is_dirty and lag_ms > 0 and segment.largest_timestamp() > now_ms - lag_ms:
+        if is_dirty and lag_ms > 0 and time_lookup.largest(segment) > now_ms - lag_ms:
             break
         found.append(segment)
     return found
@@ -219,18 +217,8 @@ def _is_overdue(dirty: list[Segment], config: LogConfig, now_ms: int) -> bool:
     """Whether the oldest of the dirty segments has waited for longer than max.compaction.lag.ms."""
     if config.max_compaction_lag_ms >= NEVER_MS:
         return False
-    first = [timestamp for segment in dirty if (timestamp := _first_timestamp(segment)) > 0]
+    first = [timestamp for segment in dirty if (timestamp := time_lookup.first(segment)) > 0]
     return bool(first) and min(first) < now_ms - max(config.max_compaction_lag_ms, 0)
-
-
-def _first_timestamp(segment: Segment) -> int:
-    if segment.first_timestamp is None:
-        try:
-            header = batches.read_header(segment.file.read(0, batches.HEADER_BYTES))
-        except RecordError:
-            return -1  # empty or damaged; who reads it will say so
-        segment.first_timestamp = header.max_timestamp
-    return segment.first_timestamp
 
 
 def _grouped(segments: list[Segment], config: LogConfig) -> tuple[tuple[Source, ...], ...]:

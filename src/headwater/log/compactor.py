@@ -17,15 +17,16 @@ names it; where not even its keys can be read, they take nobody's place.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headwater.log import aborted_transactions, swap
+from headwater.log import aborted_transactions, lookup, swap
 from headwater.log.cleaned_segment import CannotCompact, CleanedSegment
 from headwater.log.compaction_plan import Made, Plan, Result, Source
 from headwater.log.files import FileSystem
 from headwater.log.latest import Latest
-from headwater.log.segment import CorruptSegment
+from headwater.log.segment import CorruptSegment, Segment
 from headwater.log.sources import Between, batches_of, damage
 from headwater.log.survivors import Survivors
 from headwater.record import batch as batches
@@ -78,6 +79,7 @@ class _Compaction:
         self._directory = directory
         self._plan = plan
         self._aborted = aborted_transactions.among(plan.aborted)
+        self._markers = sorted(each.last_offset for each in plan.aborted)
         self._between = between
         self._damaged = damaged
         """Segments to be left as they are, by base offset, and why."""
@@ -132,14 +134,30 @@ class _Compaction:
         return max(cleaned, 1)
 
     def _intact(self, group: Sequence[Source]) -> list[list[Source]]:
-        """The group without its damaged segments: what lies on either side is not put together."""
+        """The group without its damaged segments: what lies on either side is not put together. Nor is what
+        lies on either side of a hole with a marker in it: a reader would wait for that."""
         runs: list[list[Source]] = [[]]
         for source in group:
             if source.base_offset in self._damaged:
                 runs.append([])
             else:
                 runs[-1].append(source)
+                if source is not group[-1] and self._has_lost_marker(source):
+                    runs.append([])
         return [run for run in runs if run]
+
+    def _has_lost_marker(self, source: Source) -> bool:
+        """Whether one of a segment that was lost behind this one is still known (`lost_segments`)."""
+        markers = self._markers
+        number = bisect_left(markers, source.next_offset) - 1
+        if number < 0 or markers[number] < source.base_offset:
+            return False
+        segment = Segment.found(self._files, self._directory, source.base_offset, 0)
+        segment.next_offset = source.next_offset
+        try:
+            return markers[number] >= lookup.end_of_data(segment)
+        finally:
+            segment.close()
 
     # ---- first pass ----------------------------------------------------------------------------
 

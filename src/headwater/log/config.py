@@ -50,5 +50,7 @@ class LogConfig:
 
     durability: str = "disk"
     """`disk`: acknowledged after fdatasync; `os`: after the write, which is Kafka's habit."""
+    is_never_cut: bool = False
+    """Nothing is ever deleted from its front: it begins with its first segment, whatever a file says."""
     syncs_durable_offset: bool = False
     """`durable-offset` survives a power cut, too: whoever cuts this log is always found out."""

@@ -32,6 +32,11 @@ from headwater.record import batch as batches
 from headwater.record.batch import BatchHeader, Buffer
 from headwater.record.errors import RecordError
 
+KNOWN_BYTES_MAX = 16 * 1024**2
+"""Of keys that are remembered because they may come again."""
+_KNOWN_BYTES = 150
+"""What one takes beside its own bytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -48,17 +53,21 @@ class Target:
         return cls(salt=salt, digest=hashlib.sha256(bytes.fromhex(salt) + key).hexdigest())
 
     def matcher(self) -> Callable[[bytes | None], bool]:
-        """Whether a key is the one; each different key is hashed once."""
+        """Whether a key is the one; a key that comes again and again is not hashed each time."""
         salt, digest = bytes.fromhex(self.salt), bytes.fromhex(self.digest)
         known: dict[bytes, bool] = {}
+        known_bytes = 0
 
         def matches(key: bytes | None) -> bool:
+            nonlocal known_bytes
             if key is None:
                 return False
             found = known.get(key)
             if found is None:
-                if len(known) > 100_000:
+                known_bytes += len(key) + _KNOWN_BYTES
+                if known_bytes > KNOWN_BYTES_MAX:
                     known.clear()
+                    known_bytes = 0
                 found = known[key] = hashlib.sha256(salt + key).digest() == digest
             return found
 
@@ -77,12 +86,21 @@ class Work:
     """Every aborted transaction whose marker lies in the sources."""
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self))
+        """There may be very many sources and transactions: called in a thread."""
+        return json.dumps(
+            {
+                "sources": [(s.base_offset, s.next_offset, s.size) for s in self.sources],
+                "target": asdict(self.target),
+                "index_interval_bytes": self.index_interval_bytes,
+                "dry_run": self.dry_run,
+                "aborted": self.aborted,
+            }
+        )
 
     @classmethod
     def from_json(cls, text: str) -> Work:
         fields = json.loads(text)
-        fields["sources"] = tuple(Source(**source) for source in fields["sources"])
+        fields["sources"] = tuple(Source(*numbers) for numbers in fields["sources"])
         fields["target"] = Target(**fields["target"])
         fields["aborted"] = tuple(AbortedTransaction(*entry) for entry in fields["aborted"])
         return cls(**fields)

@@ -116,12 +116,13 @@ class TimeIndex:
     def last(self) -> tuple[int, int]:
         return self.entry(len(self) - 1) if self.data else (-1, self.base_offset)
 
-    def floor(self, timestamp: int) -> int:
-        """An offset before which no record is as late as `timestamp`."""
+    def floor(self, timestamp: int) -> tuple[int, int] | None:
+        """(timestamp, offset) before whose offset no record is as late as `timestamp`; None: there is none
+        but the segment's start."""
         # Every record up to an entry's offset is no later than the entry's timestamp, so the search
         # may begin at the last entry that is strictly earlier.
         number = bisect_right(range(len(self)), timestamp - 1, key=lambda n: self.entry(n)[0])
-        return self.entry(number - 1)[1] if number else self.base_offset
+        return self.entry(number - 1) if number else None
 
     def extend(self, other: TimeIndex, next_offset: int) -> None:
         """Take over what another one has from `next_offset` on."""

@@ -14,14 +14,17 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from headwater.record import batch as batches
-from headwater.record import records, varint
+from headwater.record import varint
 from headwater.record.batch import BatchHeader, Buffer
 from headwater.record.errors import CorruptBatch
+from headwater.record.keys import each_key
 
 KEY_BYTES_MAX = 128 * 1024**2
 """As Kafka's log.cleaner.dedupe.buffer.size."""
 _ENTRY_BYTES = 150
 """What a key costs beside its own bytes: two objects, their place in the map, and in `seal`."""
+_TOMBSTONES_MIN = 10_000
+"""Beyond this, and twice as many as there are keys, those that are not the newest any more are dropped."""
 _INT64_MIN = -(1 << 63)
 
 
@@ -33,6 +36,7 @@ class Latest:
         self._key_bytes_max = key_bytes_max
         self._key_bytes = 0
         self._without_value: set[int] = set()
+        """Offsets of tombstones: of all that are the newest of their keys, and of some that are not."""
         self._alive: list[int] = []
 
     def __len__(self) -> int:
@@ -40,18 +44,22 @@ class Latest:
 
     @property
     def is_full(self) -> bool:
+        """Never before it has a key: however little room there is, each compaction gets further."""
+        if not self.offsets:
+            return False
         return self._key_bytes + len(self.offsets) * _ENTRY_BYTES >= self._key_bytes_max
 
     def add(self, header: BatchHeader, batch: Buffer) -> None:
         """Take note of a batch that follows on those before it."""
         keys, without_value = read_keys(payload_of(header, batch), header.record_count)
         offsets = offsets_of(header, batch)
-        before = len(self.offsets)
+        # Each for itself: one long key among many short ones would hide in their average.
+        self._key_bytes += sum(map(len, filter(None, set(keys).difference(self.offsets))))
         self.offsets.update(zip(keys, offsets, strict=True))
-        self._without_value.update(offsets[number] for number in without_value)
-        added = len(self.offsets) - before
-        if added:
-            self._key_bytes += added * sum(map(len, filter(None, keys))) // len(keys)
+        if without_value:
+            self._without_value.update(offsets[number] for number in without_value)
+            if len(self._without_value) > 2 * len(self.offsets) + _TOMBSTONES_MIN:
+                self._without_value.intersection_update(self.offsets.values())
 
     def seal(self) -> None:
         """No more batches will come; needed before `alive`."""
@@ -80,7 +88,7 @@ def offsets_of(header: BatchHeader, batch: Buffer) -> range | list[int]:
     """The offset of each record; where none is missing, they need not be read."""
     if header.record_count == header.last_offset_delta + 1:
         return range(header.base_offset, header.next_offset)
-    return [offset for offset, _, _ in records.keys(batch)]
+    return [offset for offset, _, _ in each_key(batch)]
 
 
 def read_keys(payload: bytes, count: int) -> tuple[list[bytes | None], list[int]]:

@@ -8,7 +8,7 @@ that an entry names must begin where the entry says. Where it does not, both ind
 
 from __future__ import annotations
 
-from headwater.log.segment import Segment
+from headwater.log.segment import SCAN_BYTES, Segment
 from headwater.record import batch as batches
 from headwater.record.batch import HEADER_BYTES, BatchHeader
 from headwater.record.errors import RecordError
@@ -40,13 +40,28 @@ def is_at(segment: Segment, position: int, last_offset: int) -> bool:
     return not position or _is_last_offset(segment.file.read(position, HEADER_BYTES), last_offset)
 
 
-def position_of(segment: Segment, offset: int, end: int) -> tuple[int, BatchHeader] | None:
+def position_of(
+    segment: Segment, offset: int, end: int, piece_bytes: int = SCAN_BYTES
+) -> tuple[int, BatchHeader] | None:
     """The first batch that ends at or after `offset`, below file position `end`."""
     _, position = floor(segment, offset)
-    for at, header in segment.headers(position, end, checked=False):
+    for at, header in segment.headers(position, end, checked=False, piece_bytes=piece_bytes):
         if header.last_offset >= offset:
             return at, header
     return None
+
+
+def end_of_data(segment: Segment) -> int:
+    """The offset behind its last batch, as far as it can be read: before the next segment another may be
+    lost."""
+    _, position = floor(segment, segment.next_offset)
+    end = segment.base_offset
+    try:
+        for _, header in segment.headers(position, segment.size, checked=False):
+            end = header.next_offset
+    except RecordError:
+        pass
+    return end
 
 
 def check_last(segment: Segment) -> None:

@@ -2,6 +2,7 @@
 
 cluster.id, directory.id, node.id, version     Kafka's
 headwater.format                               of the folder as a whole (`format_version`)
+headwater.checksum                             CRC-32 of the lines before it
 headwater.…=true                               something that was made once and for all (`note`)
 """
 
@@ -9,15 +10,19 @@ from __future__ import annotations
 
 import base64
 import uuid
+import zlib
 from pathlib import Path
 
 from headwater import format_version
 from headwater.errors import HeadwaterError
+from headwater.format_version import NewerFormat
 from headwater.log.files import FileSystem
 
 META = "meta.properties"
 FORMAT, FORMAT_LINE = 1, "headwater.format"
 """Of a data folder, as this version writes it. A folder of an older one is put right where it is opened."""
+CHECKSUM_LINE = "headwater.checksum"
+"""A later format is believed only with it: else one damaged letter would keep us from our own folder."""
 
 
 def new_id() -> str:
@@ -50,12 +55,36 @@ def completed(found: dict[str, str], node_id: str) -> dict[str, str]:
 
 
 def check_format(root: Path, found: dict[str, str]) -> None:
-    """Raises NewerFormat for a folder that this version cannot read."""
-    format_version.check(str(root), found.get(FORMAT_LINE) or None, FORMAT)
+    """Raises NewerFormat for a folder that this version cannot read; DamagedFormat where the file says what
+    no version has written."""
+    try:
+        format_version.check(str(root), found.get(FORMAT_LINE) or None, FORMAT)
+    except NewerFormat:
+        if found.get(CHECKSUM_LINE) == _checksum(_body(found)):
+            raise
+        raise DamagedFormat(
+            f"{root / META} is damaged: it says that the folder has format "
+            f"{found.get(FORMAT_LINE)!r}, and its checksum says that nobody has written that.",
+            hint=f"headwater repair {root} writes it again.",
+        ) from None
 
 
 def text_of(lines: dict[str, str]) -> bytes:
-    return "".join(f"{name}={value}\n" for name, value in lines.items()).encode()
+    body = _body(lines)
+    return body + f"{CHECKSUM_LINE}={_checksum(body)}\n".encode()
+
+
+def _body(lines: dict[str, str]) -> bytes:
+    rows = (f"{name}={value}\n" for name, value in lines.items() if name != CHECKSUM_LINE)
+    return "".join(rows).encode()
+
+
+def _checksum(body: bytes) -> str:
+    return f"{zlib.crc32(body):08x}"
+
+
+class DamagedFormat(HeadwaterError):
+    """Which format a folder has cannot be read."""
 
 
 class Meta:
@@ -75,7 +104,8 @@ class Meta:
         self._lines = completed(found, str(node_id))
         self.cluster_id = self._lines["cluster.id"]
         self.directory_id = self._lines["directory.id"]
-        if self._lines != found:  # else the next start would make up other ids
+        self._lines.pop(CHECKSUM_LINE, None)
+        if found != read_lines(text_of(self._lines)):  # else the next start would make up other ids
             self._write()
 
     def is_noted(self, name: str) -> bool:

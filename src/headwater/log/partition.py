@@ -18,6 +18,7 @@ every change of it makes a new list.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from zlib import crc32
 
@@ -280,8 +281,7 @@ class PartitionLog:
         data = partition_reader.read(self, segments, wanted)
         if not data:
             return data, []
-        end = min(segment_reader.end_offset(data), upper)
-        return data, partition_reader.aborted(segments, offset, end)
+        return data, partition_reader.aborted_in(data, segments, offset, upper)
 
     def find_time(self, timestamp: int, counted: Counted = uncounted) -> Found | None:
         """The first record, in order of offsets, that is at or after `timestamp`."""
@@ -367,16 +367,12 @@ class PartitionLog:
         """They could not go: they lie before the start, and go with the next retention."""
         self.segments = [*dropped, *self.segments]
 
-    def replace(self, old: list[Segment], new: list[Segment]) -> None:
-        """Put compacted segments in the place of those they were made from."""
-        first = self.segments.index(old[0])
-        last = first + len(old)
-        if self.segments[first:last] != old:
-            raise ValueError("these segments are no neighbours any more")
-        self.segments = [*self.segments[:first], *new, *self.segments[last:]]
-        self._forget_unsynced(old)
+    def exchange(self, segments: list[Segment], gone: Sequence[Segment]) -> None:
+        """Have these segments from now on; `gone` are no longer among them."""
+        self.segments = segments
+        self._forget_unsynced(gone)
 
-    def _forget_unsynced(self, gone: list[Segment]) -> None:
+    def _forget_unsynced(self, gone: Sequence[Segment]) -> None:
         for segment in gone:
             self._unsynced.pop(segment.base_offset, None)
 
@@ -415,13 +411,14 @@ class PartitionLog:
             if segment in self.segments:
                 raise  # else it was removed meanwhile, or replaced by one that is on disk
 
-    def release(self) -> None:
-        """Give back descriptors and indexes of sealed segments, except where a commit or a sync is
+    def release(self, segments: Sequence[Segment] | None = None) -> None:
+        """Give back descriptors and indexes of (these) sealed segments, except where a commit or a sync is
         still to come: an error of writing back is told to those who have the file open."""
-        for segment in self.segments[:-1]:
-            if segment.next_offset < self.durable_offset:
+        for segment in self.segments if segments is None else segments:
+            if segment is not self.active and segment.next_offset < self.durable_offset:
                 base = segment.base_offset
-                if base not in self._unsynced and base not in self._syncing:
+                is_on_disk = base not in self._unsynced and base not in self._syncing
+                if is_on_disk and not segment.is_replaced:
                     segment.release()
 
     def close(self) -> None:

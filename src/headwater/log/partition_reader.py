@@ -6,17 +6,22 @@ the durable offset is read.
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_right
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from headwater.log import aborted_transactions, lookup, segment_reader
 from headwater.log.aborted_transactions import AbortedTransaction
 from headwater.log.segment import Segment
+from headwater.record import batch as batches
 from headwater.record.varint import Buffer
 
 if TYPE_CHECKING:
     from headwater.log.partition import PartitionLog
 
+_LENGTH, _LENGTH_AT = struct.Struct(">i"), 8
+"""A batch's length, and where in its header it stands."""
 _STEPS_MAX = 8
 """So many reads in search of a record are made while others wait; more are made in a thread."""
 
@@ -46,7 +51,7 @@ def read(log: PartitionLog, segments: list[Segment], wanted: ReadRequest) -> Buf
     gaps = log.config.compact or log.cleaned_offset > 0
     data = _read(log, segments, wanted, offset, limit, gaps)
     steps = 0
-    while data and (end := segment_reader.end_without_records(data)) is not None and end < limit:
+    while data and (end := _end_without_records(data)) is not None and end < limit:
         # Clients take an answer without any record for one that was cut too short to hold the
         # first, and ask for the same again: they get the next batch that has one.
         steps += 1
@@ -68,8 +73,7 @@ def _read(
     gaps: bool,
 ) -> Buffer | None:
     """Batches of the one segment that has the first of them."""
-    number = bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1
-    for segment in segments[max(number, 0) :]:
+    for segment in segments[max(_number(segments, offset), 0) :]:
         if segment.base_offset >= limit:
             break
         end = readable_end(log, segment, limit, wanted.cached_only)
@@ -108,6 +112,51 @@ def _is_near(segment: Segment, offset: int) -> bool:
     return segment.is_loaded and lookup.floor_cached(segment, offset) is not None
 
 
+def aborted_in(
+    data: Buffer, segments: list[Segment], offset: int, upper: int
+) -> list[AbortedTransaction]:
+    """Those with records in what was read from `offset` on. Not what ended before its first batch: a segment
+    between may be lost, and no marker is there then to end it for the reader (`lost_segments`)."""
+    first = max(offset, batches.read_header(data).base_offset)
+    number = max(_number(segments, first), 0)
+    # All of it is of one segment; only if something was aborted there is its true end looked for.
+    end = min(segments[number].next_offset, upper)
+    lists = (segment.aborted for segment in segments[number:])
+    if next(aborted_transactions.touching(lists, first, end), None) is None:
+        return []
+    return aborted(segments, first, min(_end_offset(data), upper))
+
+
 def aborted(segments: list[Segment], first: int, end: int) -> list[AbortedTransaction]:
-    number = bisect_right(segments, first, key=lambda segment: segment.base_offset) - 1
-    return aborted_transactions.between((s.aborted for s in segments[max(number, 0) :]), first, end)
+    number = max(_number(segments, first), 0)
+    return aborted_transactions.between((s.aborted for s in segments[number:]), first, end)
+
+
+def _number(segments: list[Segment], offset: int) -> int:
+    """Of the segment that has this offset; -1: it lies before all of them."""
+    return bisect_right(segments, offset, key=attrgetter("base_offset")) - 1
+
+
+def _end_offset(data: Buffer) -> int:
+    """The offset behind the last batch that is at least begun in `data`. From length to length: there may be
+    a million, while the event loop waits."""
+    position, last, limit = 0, None, len(data) - batches.HEADER_BYTES
+    while position <= limit:
+        last = position
+        length: int = _LENGTH.unpack_from(data, position + _LENGTH_AT)[0]
+        if length <= 0:
+            break
+        position += batches.LOG_OVERHEAD + length
+    return 0 if last is None else batches.read_header(data, last).next_offset
+
+
+def _end_without_records(data: Buffer) -> int | None:
+    """The offset behind the empty batches at the front, if no whole batch with a record follows them;
+    None if there is a record, or the first batch has one."""
+    position, end = 0, None
+    while position + batches.HEADER_BYTES <= len(data):
+        header = batches.read_header(data, position)
+        if header.record_count:
+            return end if position + header.size > len(data) else None
+        position, end = position + header.size, header.next_offset
+    return end

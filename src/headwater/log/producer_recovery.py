@@ -6,20 +6,28 @@ A snapshot beside the segments has what was known at an offset; the headers behi
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
-from headwater.log import aborted_transactions, lookup
+from headwater.log import lookup, lost_segments, txnindex_recovery
 from headwater.log.aborted_transactions import TxnIndexes
-from headwater.log.checkpoints import SmallFiles, is_about_the_file
+from headwater.log.checkpoints import SmallFiles
 from headwater.log.confirmation import sync_folder
 from headwater.log.files import FileSystem
+from headwater.log.lost_segments import LostSegment, Testimony, opened_before
 from headwater.log.producers import Producers
-from headwater.log.segment import Segment, offset_named
+from headwater.log.segment import CorruptSegment, Segment, offset_named
+from headwater.record import batch as batches
 from headwater.record import control
 from headwater.record.batch import BatchHeader
+from headwater.record.correction import corrected, is_intact, restored
 from headwater.record.errors import RecordError
 
 logger = logging.getLogger("headwater.log")
+
+RESTORED_BYTES_MAX = 64 * 1024
+"""Of a damaged batch that is set right in memory, so that its transaction ends as it did."""
 
 
 def load_producers(
@@ -30,6 +38,7 @@ def load_producers(
     end: int,
     clean: bool,
     now_ms: int,
+    lost: list[LostSegment],
 ) -> Producers:
     """A snapshot that fits, and what the log says since. When that was written nobody knows, so it counts
     as new: a producer may stamp its records in the distant past, and be about to repeat the last.
@@ -38,67 +47,36 @@ def load_producers(
     its last five. So after a crash the older of the two snapshots is taken, and the rest is read.
     """
     producers, offset = Producers(), segments[0].base_offset
-    found = _fitting_snapshots(files, small, directory, end)
-    usable = [snapshot for snapshot in found if snapshot[0] >= offset]  # else a part is gone
+    usable = _fitting_snapshots(files, small, directory, offset, end)
     if usable:
         offset, producers = usable[0] if clean or len(usable) == 1 else usable[1]
-    if not _load_aborted(files, small, directory, segments, offset):
+    testimony = Testimony({taken_at: dict(each.open_transactions) for taken_at, each in usable})
+    lists = txnindex_recovery.load(files, small, directory, segments, end, offset)
+    if not lists.are_whole:
         producers, offset = Producers(), segments[0].base_offset
-    for segment in segments:
+    holes = lost_segments.take_lists(lost, segments, end, lists.held)
+    replay = partial(_replay_producers, now_ms=now_ms)
+    for number, segment in enumerate(segments, 1):
         if segment.next_offset > offset:
-            _replay_producers(segment, offset, producers, now_ms)
+            replay(segment, offset, producers)
+        if (hole := holes.get(number)) is not None:
+            is_known = hole.first_offset >= offset
+            opened = producers if is_known else opened_before(segments[:number], lists.held, replay)
+            held = lists.held.setdefault(segment, [])
+            held += lost_segments.supposed(hole, opened, testimony, segments[number:], held)
+        txnindex_recovery.unite(segment, lists.held.get(segment, []))
+        if lists.ends[number - 1] > offset:
+            lost_segments.end_lost(segment, lists.held.get(segment, []), producers)
     TxnIndexes(files, directory).save(segments)
+    lost_segments.tidy(files, directory, lost)
     return producers
 
 
-def _load_aborted(
-    files: FileSystem, small: SmallFiles, directory: Path, segments: list[Segment], offset: int
-) -> bool:
-    """Read which transactions were aborted before `offset`; the log tells what came later.
-
-    False if that cannot be read: then all of it is to be found in the log again.
-    """
-    names = set(files.list(directory))
-    sums = aborted_transactions.unpack_checksums(
-        small.read_bytes(directory / aborted_transactions.CHECKSUMS) or b""
-    )
-    listed = [
-        s
-        for s in segments
-        if s.path(aborted_transactions.SUFFIX).name in names or s.base_offset in sums
-    ]
-    try:
-        for segment in listed:
-            segment.load_aborted(before=offset, known=sums.get(segment.base_offset))
-        return True
-    except (RecordError, OSError) as error:
-        if isinstance(error, OSError):
-            if not is_about_the_file(error):
-                raise
-            _give_up_lists(files, small, directory, listed)
-        logger.error("%s: aborted transactions are looked for again: %s", directory, error)
-        for segment in listed:
-            segment.aborted, segment.saved_aborted_bytes = [], -1
-        return False
-
-
-def _give_up_lists(
-    files: FileSystem, small: SmallFiles, directory: Path, listed: list[Segment]
-) -> None:
-    """A list that cannot be read may be set aside. Until it is made anew no snapshot must be there: a
-    start that believes one does not look for what was aborted before it."""
-    for name in files.list(directory):
-        if name.endswith(".snapshot"):
-            files.remove(directory / name)
-    sync_folder(files, directory)
-    for segment in listed:
-        small.read_bytes(segment.path(aborted_transactions.SUFFIX))
-
-
 def _fitting_snapshots(
-    files: FileSystem, small: SmallFiles, directory: Path, end: int
+    files: FileSystem, small: SmallFiles, directory: Path, start: int, end: int
 ) -> list[tuple[int, Producers]]:
-    """Newest first; those that are damaged or beyond the end are removed."""
+    """Newest first, from the start of the log on: of older ones a part is gone. Those that are damaged or
+    beyond the end are removed."""
     fitting: list[tuple[int, Producers]] = []
     for name in reversed([n for n in files.list(directory) if n.endswith(".snapshot")]):
         taken_at = offset_named(name, ".snapshot")
@@ -106,7 +84,7 @@ def _fitting_snapshots(
         if found is None or taken_at is None or taken_at > end:
             files.remove(directory / name)
             sync_folder(files, directory)  # it must not come back once the log is longer than that
-        else:
+        elif taken_at >= start:
             fitting.append((taken_at, found))
     return fitting
 
@@ -117,8 +95,8 @@ def _replay_producers(segment: Segment, offset: int, producers: Producers, now_m
     while position is not None:
         at = position
         try:
-            for at, header in segment.headers(position, segment.size, checked=False):
-                if header.base_offset >= offset and header.producer_id >= 0:
+            for at, header in _placed(segment, position):
+                if header.base_offset >= offset and (header.producer_id >= 0 or header.is_control):
                     _replay_batch(segment, at, header, producers)
                     producers.seen(header.producer_id, now_ms)
             return
@@ -126,13 +104,78 @@ def _replay_producers(segment: Segment, offset: int, producers: Producers, now_m
             logger.error("%s: producers may be forgotten: %s", segment.path(".log"), error)
             beyond = segment.next_intact(at + 1, gaps=True)
             position = None if beyond is None else beyond[0]
+            damaged = error.file_position if isinstance(error, CorruptSegment) else at
+            end = segment.size if position is None else position
+            _replay_restored(segment, (damaged, end), offset, producers)
+
+
+def _placed(segment: Segment, position: int) -> Iterator[tuple[int, BatchHeader]]:
+    """The headers from this place on, each where its neighbours want it: no checksum covers a base offset,
+    and by a wrong one a transaction would begin, or reach, where it does not. Raises CorruptSegment."""
+    follows = None if position else segment.base_offset
+    held: tuple[int, BatchHeader] | None = None
+    damage: RecordError | None = None
+    try:
+        for at, header in segment.headers(position, segment.size, checked=False):
+            if held is not None:
+                placed = _between(held[1], follows, header.base_offset)
+                yield held[0], placed
+                follows = placed.next_offset
+            held = at, header
+    except RecordError as error:
+        damage = error
+    if held is not None:
+        yield held[0], _between(held[1], follows, segment.next_offset)
+    if damage is not None:
+        raise damage
+
+
+def _between(header: BatchHeader, follows: int | None, after: int) -> BatchHeader:
+    """Where it lies, or right behind what lies before it if it cannot be there and there is room."""
+    if follows is None or follows <= header.base_offset < header.next_offset <= after:
+        return header
+    if follows + header.last_offset_delta < after:
+        return header._replace(base_offset=follows)
+    return header  # the one behind it lies
 
 
 def _replay_batch(segment: Segment, at: int, header: BatchHeader, producers: Producers) -> None:
-    if not header.is_control:
+    """Raises RecordError."""
+    data = None
+    if header.is_control or (header.is_transactional and header.base_sequence < 0):
+        data = segment.file.read(at, header.size)
+        if not is_intact(
+            data
+        ):  # by its next marker the producer's next transaction would speak for this one
+            data = corrected(data) or data
+            header = batches.read_header(data)._replace(base_offset=header.base_offset)
+    if header.producer_id >= 0:
+        _replay(segment, header, data, producers)
+
+
+def _replay_restored(
+    segment: Segment, place: tuple[int, int], offset: int, producers: Producers
+) -> None:
+    """What lies between these file positions, if it is one batch that can be set right."""
+    start, end = place
+    if not 0 < end - start <= RESTORED_BYTES_MAX:
+        return
+    data = restored(segment.file.read(start, end - start))
+    if data is None:
+        return
+    header = batches.read_header(data)
+    is_here = max(offset, segment.base_offset) <= header.base_offset < segment.next_offset
+    if is_here and header.producer_id >= 0:
+        _replay(segment, header, data, producers)
+
+
+def _replay(
+    segment: Segment, header: BatchHeader, data: bytes | None, producers: Producers
+) -> None:
+    if not header.is_control or data is None:
         producers.update(header, header.base_offset)
     elif header.record_count:
-        marker = control.read_marker(segment.file.read(at, header.size))
+        marker = control.read_marker(data)
         producers.end(header, marker, header.base_offset, segment.aborted)
     else:  # compaction has emptied it: its transaction is gone, and it stayed for its producer's epoch
         producers.note_epoch(header)

@@ -203,7 +203,7 @@ class Producers:
         made_up = producer_id >= self.census.given()
         if producer_id in self.by_id or self._has_room(made_up):
             return
-        if now_ms >= self._room_at_ms:
+        if not now_ms < self._room_at_ms <= now_ms + SILENT_MS:  # nor later: the clock was set back
             self.expire(now_ms - SILENT_MS, now_ms)
             last_seen = [p.timestamp for p in self.by_id.values() if p.transaction_start < 0]
             self._room_at_ms = min(last_seen) + SILENT_MS if last_seen else now_ms + LOOK_MS

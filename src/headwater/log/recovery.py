@@ -7,8 +7,7 @@ the first that is not whole or does not follow. So the time depends on the tail 
 size. What is left of the tail is written once more and synced before anyone may read it: that it can
 be read now does not mean that it is on disk.
 
-If even acknowledged data is missing (a file cut or lost by something else), that is reported and the
-missing offsets stay unused: new records must never take the offsets of others.
+Where acknowledged data is missing (a file cut or lost), that is reported, and its offsets stay unused.
 """
 
 from __future__ import annotations
@@ -19,14 +18,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from headwater.log import checkpoints, swap
+from headwater.log import checkpoints, lost_segments, swap, time_lookup
 from headwater.log.checkpoints import SmallFiles
 from headwater.log.config import LogConfig
 from headwater.log.confirmation import sync_folder
 from headwater.log.files import FileSystem
+from headwater.log.lost_segments import LostSegment
 from headwater.log.partition import PartitionLog
 from headwater.log.producer_recovery import load_producers
-from headwater.log.segment import SUFFIXES, Segment, offset_named
+from headwater.log.segment import Segment, offset_named
 from headwater.log.tail_scan import OFFSETS_PER_SEGMENT, TailScan
 from headwater.record.errors import RecordError
 
@@ -68,10 +68,10 @@ def open_partition(
     small = SmallFiles(files)
     report = Report(unreadable=small.unreadable)
     swap.tidy(files, directory)
-    told = _Known(recovery_point, start_offset)
-    recovery_point, start_offset = _believed(files, small, directory, told, clean)
-    lost = _lost_segments(files, directory)
-    segments = _find_segments(files, directory, now_ms, start_offset)
+    told = _Known(recovery_point, start_offset, is_never_cut=config.is_never_cut)
+    recovery_point, start_offset, is_sure, _ = _believed(files, small, directory, told, clean)
+    lost = lost_segments.find(files, small, directory)
+    segments = _find_segments(files, directory, now_ms, start_offset, removes=is_sure)
     _look_at_front(directory, segments, start_offset, report)
     _look_between(directory, segments, lost, report)
     scan = TailScan(small, segments, recovery_point, clean, cut_at, report)
@@ -85,10 +85,10 @@ def open_partition(
     end = _end_offset(directory, segments, found, max(recovery_point, start_offset), report)
     if segments and not segments[-1].size and segments[-1].next_offset != end:
         segments.pop().remove()
-    last = segments[-1] if segments else None
-    if last is None or last.next_offset != end or (report.damaged and last.size):
+    if not segments or segments[-1].next_offset != end or (report.damaged and segments[-1].size):
         segments.append(Segment.created(files, directory, end, now_ms))
         sync_folder(files, directory)
+    time_lookup.tell_age(segments[-1])
     is_clean = clean or (cut_at is not None and end >= cut_at)
     log = PartitionLog(
         files,
@@ -98,7 +98,7 @@ def open_partition(
         start_offset=max(start_offset, segments[0].base_offset),
         next_offset=end,
         epochs=_next_epochs(files, small, directory, end, scan.epoch, is_clean),
-        producers=load_producers(files, small, directory, segments, end, clean, now_ms),
+        producers=load_producers(files, small, directory, segments, end, clean, now_ms, lost),
     )
     if report.cut_bytes:
         logger.warning("%s: cut %d torn bytes at offset %d", directory, report.cut_bytes, end)
@@ -113,27 +113,32 @@ def stopped_at(files: FileSystem, directory: Path) -> int:
 
 
 class _Known(NamedTuple):
-    """What the checkpoints of all logs say of one."""
+    """What the checkpoints say of a log; `is_sure`: its own file says where it begins."""
 
     recovery_point: int
     start_offset: int
+    is_sure: bool = False
+    is_never_cut: bool = False
 
 
 def _believed(
     files: FileSystem, small: SmallFiles, directory: Path, told: _Known, clean: bool
 ) -> _Known:
-    """How far the log is known to be on disk, and where it begins: never beyond its end, for every
-    record would be removed for a wrong digit. Where it ends a clean stop tells, or after a kill
-    `durable-offset`, if the batches agree: a power cut may take that file back, and files with it that
-    were made or removed last."""
+    """How far the log is known to be on disk, and where it begins: never beyond its end, for every record
+    would be removed for a wrong digit. Where it ends a clean stop tells, or after a kill `durable-offset`, if
+    the batches agree: a power cut may take that file back, and with it files that were made or removed."""
     durable_offset = checkpoints.read_durable_offset(small, directory)
     stopped = stopped_at(files, directory) if clean else 0
-    end, start_offset = max(told.recovery_point, durable_offset, stopped), told.start_offset
-    if not 0 < end < start_offset:
-        return _Known(end, start_offset)
+    end = max(told.recovery_point, durable_offset, stopped)
+    kept = checkpoints.read_start_offset(small, directory)
+    start_offset, is_sure = told.start_offset if kept is None else kept, kept is not None
+    if not told.is_never_cut and not 0 < end < start_offset:
+        return _Known(end, start_offset, is_sure)
     bases = sorted(b for n in files.list(directory) if (b := offset_named(n, ".log")) is not None)
+    if told.is_never_cut:
+        return _Known(end, min([start_offset, *bases[:1]]), is_sure)
     if not clean and not (bases and durable_offset == end == _end_of(files, directory, bases[-1])):
-        return _Known(end, start_offset)
+        return _Known(end, start_offset, is_sure)
     first = min(bases, default=end)
     sentence = "%s: %s lets it begin at offset %d, but it ended at %d; it begins at %d"
     logger.error(sentence, directory, checkpoints.START_OFFSETS, start_offset, end, first)
@@ -156,20 +161,21 @@ def _end_of(files: FileSystem, directory: Path, base_offset: int) -> int:
 
 
 def _find_segments(
-    files: FileSystem, directory: Path, now_ms: int, start_offset: int
+    files: FileSystem, directory: Path, now_ms: int, start_offset: int, *, removes: bool
 ) -> list[Segment]:
-    """The segments from `start_offset` on; older ones were removed, and are removed again."""
+    """The segments from `start_offset` on; older ones are removed (again) if it is sure."""
     present = files.list(directory)
     bases = {base for name in present if (base := offset_named(name, ".log")) is not None}
     for name in present:  # indexes whose segment went before a crash
-        for suffix in (".index", ".timeindex", ".txnindex"):
+        for suffix in (".index", ".timeindex"):
             if (base := offset_named(name, suffix)) is not None and base not in bases:
                 files.remove(directory / name)
     segments = [Segment.found(files, directory, base, now_ms) for base in sorted(bases)]
     for segment, following in pairwise(segments):
         segment.next_offset = following.base_offset
     while len(segments) > 1 and segments[0].next_offset <= start_offset:
-        segments.pop(0).remove()
+        before = segments.pop(0)
+        before.remove() if removes else before.close()
     if segments:
         segments[-1].next_offset = segments[-1].base_offset + OFFSETS_PER_SEGMENT  # not known yet
     return segments
@@ -190,20 +196,12 @@ def _look_at_front(
         )
 
 
-def _lost_segments(files: FileSystem, directory: Path) -> list[int]:
-    """Where segments began of which only indexes are left."""
-    names = files.list(directory)
-    named = {suffix: {offset_named(name, suffix) for name in names} for suffix in SUFFIXES}
-    lost = (named[".index"] | named[".timeindex"]) - named[".log"]
-    return sorted(base for base in lost if base is not None)
-
-
 def _look_between(
-    directory: Path, segments: list[Segment], lost: list[int], report: Report
+    directory: Path, segments: list[Segment], lost: list[LostSegment], report: Report
 ) -> None:
     """Segments are removed from the front, or replaced: one that is missing between two others was
     removed by somebody else."""
-    for base in lost:
+    for base, _ in lost:
         behind = [each.base_offset for each in segments if each.base_offset > base]
         if behind and segments[0].base_offset < base:
             report.missing = (base, behind[0])

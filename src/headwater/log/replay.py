@@ -67,12 +67,25 @@ class Batch(NamedTuple):
     """Those from the first offset on that was asked for; none of a control batch."""
 
 
-def read(log: PartitionLog, offset: int, report: Report) -> Iterator[Batch]:
-    """Every durable batch with an offset of at least `offset`, in order."""
+def read(
+    log: PartitionLog, offset: int, report: Report, producer_id: int | None = None
+) -> Iterator[Batch]:
+    """Every durable batch with an offset of at least `offset`, in order. With `producer_id` those of that
+    producer alone: into the others nobody looks, however many records they have."""
     offset = max(offset, log.start_offset)
     for segment, end in log.readable():
         if segment.next_offset > offset:
-            yield from _read_segment(segment, end, offset, report)
+            yield from _read_segment(segment, end, offset, report, producer_id)
+
+
+def intact(log: PartitionLog, offset: int, report: Report) -> Iterator[tuple[BatchHeader, bytes]]:
+    """The same batches without a look at what is in them: a small one may have millions of records."""
+    offset = max(offset, log.start_offset)
+    for segment, end in log.readable():
+        if segment.next_offset > offset:
+            for _, header, data in walk(segment, end, offset, report):
+                if header.last_offset >= offset:
+                    yield header, data
 
 
 def read_through(log: PartitionLog) -> None:
@@ -102,14 +115,17 @@ def copied(files: FileSystem, found: Damage) -> Path:
     return copy
 
 
-def _read_segment(segment: Segment, end: int, offset: int, report: Report) -> Iterator[Batch]:
+def _read_segment(
+    segment: Segment, end: int, offset: int, report: Report, producer_id: int | None
+) -> Iterator[Batch]:
     for position, header, data in walk(segment, end, offset, report):
-        if header.last_offset < offset:
+        is_meant = producer_id is None or header.producer_id == producer_id
+        if header.last_offset < offset or not is_meant:
             continue
         found: list[Record] = []
         if not header.is_control:
             try:
-                found = [each for each in records.decode(data) if each.offset >= offset]
+                found = [each for each in records.each(data) if each.offset >= offset]
             except RecordError as error:
                 offsets = header.base_offset, header.next_offset
                 path = segment.path(".log")

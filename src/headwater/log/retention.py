@@ -7,6 +7,7 @@ when the log without it still has `retention.bytes`, or when all of it lies befo
 
 from __future__ import annotations
 
+from headwater.log import time_lookup
 from headwater.log.config import LogConfig
 from headwater.log.partition import PartitionLog
 from headwater.log.segment import Segment
@@ -21,6 +22,8 @@ def expired(log: PartitionLog, now_ms: int) -> int:
         following = log.segments[number + 1] if number + 1 < len(log.segments) else None
         if segment.next_offset > log.durable_offset:
             break  # not all of it is durable, let alone old
+        if segment.is_replaced:
+            break  # the file of its name has other records, too
         before_start = following is not None and following.base_offset <= log.start_offset
         too_large = config.delete and following is not None and excess >= segment.size > 0
         if not (before_start or too_large or too_old(segment, config, now_ms)):
@@ -33,5 +36,5 @@ def expired(log: PartitionLog, now_ms: int) -> int:
 def too_old(segment: Segment, config: LogConfig, now_ms: int) -> bool:
     if not config.delete or config.retention_ms < 0 or not segment.size:
         return False
-    latest = segment.largest_timestamp()
+    latest = time_lookup.largest(segment)
     return now_ms - (latest if latest >= 0 else segment.created_ms) > config.retention_ms

@@ -110,7 +110,7 @@ class Segment:
         self.trusted_from = 0
         self.is_new = True
         self.is_replaced = False
-        """Another is about to have its place: nothing more may be saved under its names."""
+        """Another has its place, or soon will: nothing may be saved, opened or removed under its names."""
         self._file: File | None = None
         self._index: OffsetIndex | None = OffsetIndex(base_offset)
         self._times: TimeIndex | None = TimeIndex(base_offset)
@@ -182,8 +182,10 @@ class Segment:
                 self.saved_index_bytes = _known(saved, index.data)
                 self.saved_times_bytes = _known(saved_times, times.data)
                 self.saved_at = self.size
-                self._index, self._times = index, times
-                return index, times
+                if self.saved_times_bytes == len(saved_times or b""):
+                    self._index, self._times = index, times
+                    return index, times
+                # Some of it is not to be believed, and what would be cut may be the latest timestamp.
         return self.rebuild_indexes()
 
     # ---- filling -------------------------------------------------------------------------------
@@ -230,18 +232,13 @@ class Segment:
         self.saved_index_bytes = self._save(".index", self.index.data, self.saved_index_bytes)
         self.saved_at = size
 
-    def load_aborted(
-        self, before: int | None = None, known: aborted_transactions.Checksum | None = None
-    ) -> None:
-        """Read the list of aborted transactions, as far as their markers lie before that offset.
-        Raises CorruptBatch."""
+    def load_aborted(self, known: aborted_transactions.Checksum | None = None) -> None:
+        """Read the list of aborted transactions. Raises CorruptBatch."""
         data = self.files.read_bytes(self.path(aborted_transactions.SUFFIX)) or b""
         if known is not None:
             aborted_transactions.check(data, known)
-        found = aborted_transactions.unpack(data, self.base_offset)
-        kept = [each for each in found if before is None or each.last_offset < before]
-        self.aborted = kept
-        self.saved_aborted_bytes = len(data) if len(kept) == len(found) else -1
+        self.aborted = aborted_transactions.unpack(data, self.base_offset)
+        self.saved_aborted_bytes = len(data)
 
     def save_aborted(self) -> None:
         """Bring the list of aborted transactions to disk, if it has grown."""
@@ -276,16 +273,16 @@ class Segment:
     # ---- reading -------------------------------------------------------------------------------
 
     def headers(
-        self, position: int, end: int, *, checked: bool
+        self, position: int, end: int, *, checked: bool, piece_bytes: int = SCAN_BYTES
     ) -> Iterator[tuple[int, BatchHeader]]:
         """Walk the batches in [position, end); raises CorruptSegment where there is none.
 
-        With `checked` every batch's CRC is computed too. Reads in large pieces.
+        With `checked` every batch's CRC is computed too. Reads in pieces, large ones if not told.
         """
         piece, start = b"", position
         while position < end:
             if position + HEADER_BYTES > start + len(piece):
-                piece, start = self.file.read(position, min(SCAN_BYTES, end - position)), position
+                piece, start = self.file.read(position, min(piece_bytes, end - position)), position
             try:
                 header = batches.read_header(piece, position - start)
                 if position + header.size > end:
@@ -336,23 +333,6 @@ class Segment:
         known = self._index
         offset = self.base_offset if known is None else known.floor_position(position)[0]
         return CorruptSegment(self.path(".log"), position, offset, reason)
-
-    def largest_timestamp(self) -> int:
-        """Latest timestamp in the segment.
-
-        Of a segment that was found on disk the time index may lack the last entry: what follows the
-        last place that is indexed is looked at, once.
-        """
-        if self.max_timestamp < 0 and self.size:
-            index = self.index
-            self.max_timestamp, self.max_timestamp_offset = self.times.last()
-            position = index.entry(len(index) - 1)[1] if len(index) else 0
-            try:
-                for _, header in self.headers(position, self.size, checked=False):
-                    self.note(header, header.last_offset)
-            except CorruptBatch:
-                pass  # the readers' business
-        return self.max_timestamp
 
     def rebuild_indexes(self, index_interval_bytes: int = 4096) -> tuple[OffsetIndex, TimeIndex]:
         """Make both indexes anew from the batches; passes over damage, which readers meet.

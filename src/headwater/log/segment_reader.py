@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from headwater.log import lookup
+from headwater.log import lookup, time_lookup
 from headwater.log.segment import CorruptSegment, Segment
 from headwater.record import batch as batches
 from headwater.record import records
@@ -182,27 +182,6 @@ def _checked_prefix(segment: Segment, data: bytes, start: int, wanted: Wanted) -
     return data[:good]
 
 
-def end_offset(data: Buffer) -> int:
-    """The offset behind the last batch that is at least begun in `data`."""
-    position = end = 0
-    while position + HEADER_BYTES <= len(data):
-        header = batches.read_header(data, position)
-        position, end = position + header.size, header.next_offset
-    return end
-
-
-def end_without_records(data: Buffer) -> int | None:
-    """The offset behind the empty batches at the front, if no whole batch with a record follows them;
-    None if there is a record, or the first batch has one."""
-    position, end = 0, None
-    while position + HEADER_BYTES <= len(data):
-        header = batches.read_header(data, position)
-        if header.record_count:
-            return end if position + header.size > len(data) else None
-        position, end = position + header.size, header.next_offset
-    return end
-
-
 Counted = Callable[[int], None]
 """Hears how many bytes a lookup holds now."""
 
@@ -222,9 +201,9 @@ def find_time(
     `segments`: with each the file position at which to stop.
     """
     for segment, end in segments:
-        if segment.largest_timestamp() < timestamp:
+        if time_lookup.largest(segment) < timestamp:
             continue
-        _, position = lookup.floor(segment, segment.times.floor(timestamp))
+        position = time_lookup.floor(segment, timestamp)
         for at, header in segment.headers(position, end, checked=False):
             if header.max_timestamp < timestamp or header.last_offset < start_offset:
                 continue
@@ -249,7 +228,7 @@ def latest_timestamp(
 ) -> int:
     """The latest timestamp in [start_offset, file position `end`) of a segment, or -1."""
     if segment.base_offset >= start_offset and segment.size == end:
-        return segment.largest_timestamp()
+        return time_lookup.largest(segment)
     latest = -1
     _, position = lookup.floor(segment, start_offset)
     for at, header in segment.headers(position, end, checked=False):

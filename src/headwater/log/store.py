@@ -153,7 +153,7 @@ class LogStore:
             start_offset=self._progress.found(checkpoints.START_OFFSETS, key),
             clean=self.clean,
         )
-        log.cleaned_offset = self._progress.found(checkpoints.CLEANED_OFFSETS, key)
+        log.cleaned_offset = self._progress.cleaned_offset(key, log)
         self.census.count += len(log.producers.by_id)
         log.producers.census = self.census
         with self._progress.changing:
@@ -285,7 +285,7 @@ class LogStore:
         is behind the last sync (durability=os) is checked, written again and synced.
         """
         old = self.logs[topic, partition]
-        self.checkpoint_starts()  # opening removes what lies before the start
+        self.checkpoint_starts([(topic, partition)])  # opening removes what lies before the start
         log, _ = open_partition(
             self.files,
             old.directory,
@@ -388,13 +388,13 @@ class LogStore:
 
     # ---- checkpoints ---------------------------------------------------------------------------
 
-    def checkpoint(self) -> None:
-        """Write down how far every log is; only what has changed."""
-        self._progress.write(*progress.FILES)
+    def checkpoint(self, of: Collection[TopicPartition] | None = None) -> None:
+        """Write down how far every log is; only what has changed. `of`: see `Progress.write`."""
+        self._progress.write(*progress.FILES, of=of)
 
-    def checkpoint_starts(self) -> None:
+    def checkpoint_starts(self, of: Collection[TopicPartition] | None = None) -> None:
         """DeleteRecords and retention are promises too: they must survive a crash."""
-        self._progress.write(checkpoints.START_OFFSETS)
+        self._progress.write(checkpoints.START_OFFSETS, of=of)
 
     def sync_lazy(self) -> None:
         """Flush the logs that do not sync by themselves (durability=os), so that recovery is short."""

@@ -113,10 +113,11 @@ class Survivors:
         if not kept:
             return None
         if tombstones and not header.has_delete_horizon and not self._nothing_expires:
-            found = records.decode(batch)
             # Else it stays for good: a delta of more than 64 bits nobody could read.
-            if min(record.timestamp for record in found) - self._horizon_ms >= _TIMESTAMP_MIN:
-                return self._with_horizon(header, [found[number] for number in kept])
+            earliest = min(record.timestamp for record in records.each(batch))
+            if earliest - self._horizon_ms >= _TIMESTAMP_MIN:
+                wanted, found = set(kept), enumerate(records.each(batch))
+                return self._with_horizon(header, [each for n, each in found if n in wanted])
         if len(kept) == header.record_count:
             return batch
         return with_records(header, batch, kept)

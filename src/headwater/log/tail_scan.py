@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from headwater.log import checkpoints, lookup
+from headwater.log import checkpoints, lookup, time_lookup
 from headwater.log.checkpoints import SmallFiles
 from headwater.log.commit import SAVE_INDEX_BYTES
 from headwater.log.confirmation import sync_file, sync_folder
@@ -68,9 +68,8 @@ class TailScan:
             touched |= tail is None or tail < segment.size
             if tail is not None:
                 _write_again(segment, tail)
-            whole = tail is not None
             if following is not None and (
-                not whole or following.base_offset != segment.next_offset
+                tail is None or following.base_offset != segment.next_offset
             ):
                 self._drop(number + 1)
                 touched = True
@@ -96,7 +95,8 @@ class TailScan:
             # Indexes are saved every so often: walk back so far that what the last save may have
             # lost is found again.
             offset, position = segment.index.floor_position(max(position - 2 * SAVE_INDEX_BYTES, 0))
-        is_right = lookup.is_at(segment, position, offset)
+            segment.times.truncate(offset + 1 if position else offset)
+        is_right = lookup.is_at(segment, position, offset) and time_lookup.last_agrees(segment)
         if not is_right:
             offset, position = segment.base_offset, 0  # a torn index: the batches know better
         if not self._clean or not is_right:

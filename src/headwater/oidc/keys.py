@@ -4,7 +4,8 @@
 for it, and it goes on when they leave. Keys that the issuer has taken away are gone with the next fetch.
 While the issuer is away the last keys stay in use: whoever is signed by them was vouched for.
 
-    first question, or older than `refresh_s`   fetch; after a failure not again for `retry_s`
+    first question, or older than `refresh_s`   fetch; after a failure not again for `retry_s`. Who has keys
+                                                waits for newer ones for `PATIENCE_S` only
     a kid that is not there                     fetch, at most once in `UNKNOWN_S`: strangers invent them
 
 Only RSA keys of 2048 bits and more and the curves of JWA count; shared secrets (`oct`) never do. A key that
@@ -28,6 +29,7 @@ from headwater.oidc.errors import IssuerUnreachable, TokenRefused
 REFRESH_S = 3_600.0
 RETRY_S = 10.0
 UNKNOWN_S = 10.0
+PATIENCE_S = 1.0
 KEYS_MAX = 100
 _RSA_BITS_MIN = 2_048
 _log = logging.getLogger("headwater.oidc")
@@ -69,13 +71,14 @@ class Keys:
         self._unknown_at = clock()
         self._failure = ""
         self._running: asyncio.Task[None] | None = None
+        self._began_at = 0.0
         self._unusable: frozenset[str] = frozenset()
         self.fetches = 0
 
     async def find(self, kid: str | None, algorithm: str) -> PublicKey:
         """Raises TokenRefused where there is no such key, IssuerUnreachable where there are none at all."""
         if self._clock() >= self._again_at:
-            await self._fetch()
+            await self._fetch(None if self._found is None else PATIENCE_S)
         if self._found is None:
             raise IssuerUnreachable(self._failure)
         found = _chosen(self._found, kid, algorithm)
@@ -87,10 +90,12 @@ class Keys:
             raise TokenRefused(f"the issuer has no key {str(kid)[:120]!r} for {algorithm}")
         return found
 
-    async def _fetch(self) -> None:
+    async def _fetch(self, patience_s: float | None = None) -> None:
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._fetched())
-        await asyncio.shield(self._running)
+            self._began_at = self._clock()
+        left = None if patience_s is None else self._began_at + patience_s - self._clock()
+        await asyncio.wait([self._running], timeout=left if left is None else max(0.0, left))
 
     async def _fetched(self) -> None:
         self.fetches += 1

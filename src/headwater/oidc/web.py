@@ -107,7 +107,15 @@ def document(url: str) -> dict[str, object]:
 
 
 def keys_of(issuer: str) -> str:
-    """Where an issuer says that its keys are (OpenID Connect Discovery 1.0, RFC 8414).
+    """Where an issuer says that its keys are. Raises IssuerUnreachable."""
+    where = discovered(issuer).get("jwks_uri")
+    if not isinstance(where, str) or not where:
+        raise IssuerUnreachable(f"{issuer} does not say where its keys are")
+    return where
+
+
+def discovered(issuer: str) -> dict[str, object]:
+    """What an issuer says of itself (OpenID Connect Discovery 1.0, RFC 8414).
 
     Raises IssuerUnreachable, also where it calls itself otherwise: it could be another's document.
     """
@@ -118,10 +126,7 @@ def keys_of(issuer: str) -> str:
             f"{shown(url)} speaks for {str(found.get('issuer'))[:200]!r}",
             hint="write the issuer exactly as it calls itself there, with or without the last /",
         )
-    where = found.get("jwks_uri")
-    if not isinstance(where, str) or not where:
-        raise IssuerUnreachable(f"{issuer} does not say where its keys are")
-    return where
+    return found
 
 
 def parsed(body: bytes, url: str) -> dict[str, object]:

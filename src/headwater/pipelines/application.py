@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +20,21 @@ from headwater.local_path import local_path
 from headwater.pipelines import progress
 from headwater.pipelines.builder import Built, build
 from headwater.pipelines.checkpoints import Checkpoints
-from headwater.pipelines.context import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Context
+from headwater.pipelines.class_archive import Maker
+from headwater.pipelines.cluster import make_folder
+from headwater.pipelines.context import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Context, Wanted
 from headwater.pipelines.current_version import at_current_version
 from headwater.pipelines.declarations import View
 from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.handles import placed
-from headwater.pipelines.loader import load, load_again, modules_of, read
+from headwater.pipelines.loader import imported_meanwhile, load, load_again, modules_of, read
 from headwater.pipelines.lock import hold, try_hold
 from headwater.pipelines.loop import run_always, run_once, stop_signals
 from headwater.pipelines.maven import Connector, connector_for
-from headwater.pipelines.query import Query, Surroundings
+from headwater.pipelines.query import Query
+from headwater.pipelines.query_context import QueryContext
 from headwater.pipelines.query_settings import tune
+from headwater.pipelines.registry import awaited
 from headwater.pipelines.session import require_pyspark, session
 from headwater.pipelines.targets import target_of, topic_of
 
@@ -61,16 +66,13 @@ class Order:
     batch_records_max: int = BATCH_RECORDS_MAX
     """Of one batch of a query."""
     batch_bytes_max: int = BATCH_BYTES_MAX
+    wanted: Callable[[str], Wanted] = lambda _: Wanted()
 
 
 Beside = Callable[[Order, "SparkSession"], AbstractContextManager[object]]
 
 
-def _nothing(order: Order, spark: SparkSession) -> AbstractContextManager[object]:
-    return nullcontext()
-
-
-def run(order: Order, say: Callable[[str], None], beside: Beside = _nothing) -> int:
+def run(order: Order, say: Callable[[str], None], beside: Beside = lambda *_: nullcontext()) -> int:
     """Run every view of the files until told to stop; returns the exit code.
 
     `beside`: what goes on as long as the queries run, where they have a local folder to themselves.
@@ -80,7 +82,8 @@ def run(order: Order, say: Callable[[str], None], beside: Beside = _nothing) -> 
     log = Log(order.bootstrap, order.client)
     known = log.topics()
     connector = connector_for(sources, order.remote)
-    spark = _session(order, connector)
+    with imported_meanwhile(sources):
+        spark = _session(order, connector)
     try:
         views = [at_current_version(view) for view in placed(load(sources), order.targets)]
         for view in views:
@@ -91,9 +94,9 @@ def run(order: Order, say: Callable[[str], None], beside: Beside = _nothing) -> 
         lock = hold(spark, Path(checkpoints.root)) if checkpoints.is_local else None
         around = _shared_by_queries(order, spark, checkpoints, log, say)
         with stop_signals() as stopped:
-            waiting = stopped if order.wait_for_topics else None
-            queries = prepare(views, around, known, waiting)
-            with beside(order, spark) if lock is not None else nullcontext():
+            queries = prepare(views, around, known, stopped if order.wait_for_topics else None)
+            archive = Maker(order.master, lasts=not (order.once or order.remote))
+            with beside(order, spark) if lock is not None else nullcontext(), archive:
                 code = (run_once if order.once else run_always)(queries, stopped)
         if lock is not None:
             lock.release()  # a notebook's Java goes on without us
@@ -117,8 +120,8 @@ def _shared_by_queries(
     checkpoints: Checkpoints,
     log: Log,
     say: Callable[[str], None],
-) -> Surroundings:
-    return Surroundings(
+) -> QueryContext:
+    return QueryContext(
         build=lambda view: build(view, _context(order, spark, view, checkpoints)),
         tune=lambda built: tune(spark, built, checkpoints),
         checkpoints=checkpoints,
@@ -128,6 +131,7 @@ def _shared_by_queries(
         alive=lambda: not _spark_is_gone(order.remote),
         renew=lambda view, version: _renewed(order, view, version),
         hold=lambda view: _held(spark, checkpoints, view),
+        wanted=order.wanted,
     )
 
 
@@ -144,7 +148,7 @@ def _spark_is_gone(remote: str | None) -> bool:
 
 def prepare(
     views: Sequence[View],
-    around: Surroundings,
+    around: QueryContext,
     topics: Mapping[str, int],
     waiting: threading.Event | None = None,
 ) -> list[Query]:
@@ -153,13 +157,15 @@ def prepare(
     With `waiting`, a topic that is missing is waited for, until that event ends it.
     """
     written = dict.fromkeys(name for view in views if (name := topic_of(view)))
-    for topic in written:
-        if topic not in topics:
-            around.log.ensure_topic(topic, {})
+    for topic in written.keys() - topics.keys():
+        around.log.ensure_topic(topic, {})
     known = {*topics, *written}
     built = []
     for view in views:
-        made = around.build(around.checkpoints.with_limit(view))
+        limited = around.checkpoints.with_limit(view)
+        made = awaited(partial(around.build, limited), view.name, around.say, waiting)
+        if made is None:
+            return []
         known = _wait_for_topics(made, around, known, waiting) if waiting else known
         if waiting is not None and waiting.is_set():
             return []
@@ -169,7 +175,7 @@ def prepare(
 
 
 def _wait_for_topics(
-    built: Built, around: Surroundings, known: set[str], stopped: threading.Event
+    built: Built, around: QueryContext, known: set[str], stopped: threading.Event
 ) -> set[str]:
     missing = [topic for topic in built.reads if topic not in known]
     if missing:
@@ -212,7 +218,7 @@ def _held(spark: SparkSession, checkpoints: Checkpoints, view: View) -> Any | No
 def _session(order: Order, connector: Connector) -> SparkSession:
     checkpoints = None if order.remote is not None else local_path(order.checkpoints)
     if checkpoints is not None:
-        checkpoints.mkdir(parents=True, exist_ok=True)
+        make_folder(checkpoints, order.master)
     return session(
         order.master,
         remote=order.remote,
@@ -224,14 +230,13 @@ def _session(order: Order, connector: Connector) -> SparkSession:
 
 
 def _context(order: Order, spark: SparkSession, view: View, checkpoints: Checkpoints) -> Context:
-    place = checkpoints.of(view.checkpoint)
     return Context(
         spark,
         order.bootstrap,
         order.client,
         view.speed,
         view,
-        checkpoint=place,
+        checkpoint=checkpoints.of(view.checkpoint),
         batch_records_max=order.batch_records_max,
         batch_bytes_max=order.batch_bytes_max,
     )

@@ -1,6 +1,6 @@
 """The log of a query's batches in its checkpoint, as Spark writes it: what was planned, what is done.
 
-Used by `table_query`, which keeps views over tables current without a query of Spark's. The files are those
+Used by `driver_query`, which keeps views over tables current without a query of Spark's. The files are those
 of Spark, so whoever reads a checkpoint (positions, a batch that is planned anew, an older version of this
 program) finds what it knows:
 
@@ -10,7 +10,7 @@ program) finds what it knows:
     commits/BATCH   v1, settings                            after its target and its state have it
 
 Commits that a crash of the machine loses let their batches come again, each to the end that was planned for
-it, and everybody knows a batch that it has; so those files are not synced.
+it, where there is state that may lack them, and else the last; so those files are not synced.
 """
 
 from __future__ import annotations
@@ -44,6 +44,13 @@ class BatchLog:
 
     def last_done(self) -> int | None:
         return last_batch(self._commits)
+
+    def first_to_do(self, *, also_before_last: bool) -> int:
+        """The first batch that is not known to be done. One is planned when those before it are in the
+        target, so only state can lack more than the last."""
+        planned, done = self.last_planned(), self.last_done()
+        undone = 0 if done is None else done + 1
+        return undone if also_before_last or planned is None else max(undone, planned)
 
     def end_of(self, batch: int) -> dict[str, Any]:
         """Where a batch ends, as the source says it."""

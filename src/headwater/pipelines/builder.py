@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError
 from headwater.local_path import local_path
+from headwater.pipelines import evolution, state_evolution
 from headwater.pipelines.checkpoints import Shape
 from headwater.pipelines.cluster import SHARED_CHECKPOINTS, must_be_seen
 from headwater.pipelines.context import Context, within
@@ -42,6 +44,8 @@ class Built:
     stateful: bool
     reads: tuple[str, ...]
     """The topics named with `stream` and `table`."""
+    evolution: evolution.Evolution
+    """What becomes of it where a topic's schema gets or loses columns."""
     dead_letters: str | None
     """The topic for what does not fit a schema, where the view has one."""
     can_shrink: bool = False
@@ -51,13 +55,16 @@ class Built:
 def build(view: View, context: Context) -> Built:
     """Call the view's function and hand the result to its target."""
     target, rest = target_of(view)
+    evolution.leave(view, context)
     frame, tables = _told(view, lambda: tried(view, context))
     if tables is not None:
         return _over_tables(view, context, rest, frame, tables)
     if frame is None:
+        context.reading.clear()
         with within(context):
             frame = _told(view, view.function)
     _check_stream(view, frame)
+    evolution.check(view, context, frame)
     plan = plan_of(frame)
     if len(plan.sources) > 1 and context.alone:
         return build(view, replace(context, alone=False))
@@ -76,12 +83,14 @@ def build(view: View, context: Context) -> Built:
         reads=tuple(dict.fromkeys([*context.streams, *context.tables])),
         dead_letters=view.dead_letters if context.dead_letters else None,
         can_shrink=topic_of(view) is not None,
+        evolution=evolution.Evolution(view, context),
     )
 
 
 def _over_tables(
     view: View, context: Context, rest: str, frame: DataFrame, tables: Tables
 ) -> Built:
+    evolution.check(view, context, frame)
     writer, query = writer_of(view, context, rest, frame, tables)
     topics = ",".join(dict.fromkeys(context.tables))
     return Built(
@@ -93,6 +102,9 @@ def _over_tables(
         reads=tuple(dict.fromkeys(context.tables)),
         dead_letters=view.dead_letters if context.dead_letters else None,
         can_shrink=topic_of(view) is not None,
+        evolution=evolution.Evolution(
+            view, context, partial(state_evolution.widen, view, context, frame, tables)
+        ),
     )
 
 

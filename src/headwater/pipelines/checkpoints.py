@@ -78,12 +78,15 @@ class Checkpoints:
         """Whether the query has never started here."""
         return self._read(name) is None
 
-    def admit(self, name: str, shape: Shape) -> None:
-        """Let the query use its folder; StateMisfit if what is there belongs to another query."""
+    def admit(self, name: str, shape: Shape, *, evolves: bool = False) -> None:
+        """Let the query use its folder; StateMisfit if what is there belongs to another query. `evolves`: its
+        state is being brought to what it is now."""
         before = self._read(name)
         if before is None:
-            self._write(name, shape)
-        elif difference := shape.difference(before):
+            self.note(name, shape)
+        elif difference := shape.difference(
+            replace(before, state=shape.state) if evolves else before
+        ):
             raise self.misfit(name, difference)
 
     def forget_batch(self, name: str) -> int | None:
@@ -144,7 +147,8 @@ class Checkpoints:
         format_version.check(f"the checkpoint of {name!r}", said.get("format"), FORMAT)
         return Shape(tuple(said["sources"]), tuple(said["state"]), said["mode"], said["to"])
 
-    def _write(self, name: str, shape: Shape) -> None:
+    def note(self, name: str, shape: Shape) -> None:
+        """That the folder is this query's."""
         text = json.dumps({**asdict(shape), "format": FORMAT})
         if not self.is_local:
             rows = self._spark.createDataFrame([(text,)], "value STRING")

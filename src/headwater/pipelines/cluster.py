@@ -52,6 +52,12 @@ def is_cluster(spark: SparkSession) -> bool:
     return not (master == "local" or master.startswith("local["))
 
 
+def make_folder(folder: Path, master: str | None) -> None:
+    """For checkpoints, which hold the rows of tables: its owner's alone, unless executors may be others."""
+    is_local = (master or "local").startswith("local")
+    folder.mkdir(mode=0o700 if is_local else 0o777, parents=True, exist_ok=True)
+
+
 def must_be_seen(spark: SparkSession, folder: Path, what: str, hint: str) -> None:
     """PipelineError where executors do not see this folder of the driver's, or cannot write there.
 

@@ -1,13 +1,14 @@
 """Where a view's function runs: which Spark session, which log, at which speed.
 
 Set by the runner around each call of a function; read by `stream` and `table`. Outside of a runner
-(a notebook) it is made from the environment: HEADWATER_BOOTSTRAP, and the session of `session()`.
+(a notebook) it is made from the environment: HEADWATER_BOOTSTRAP, HEADWATER_REGISTRY, and the session of
+`session()`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -17,9 +18,15 @@ from headwater.client.position import Position
 from headwater.pipelines.declarations import MICRO_BATCH, View
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from headwater.pipelines.pinned_schemas import Pins
+    from headwater.pipelines.registry import Described
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+REGISTRY = "HEADWATER_REGISTRY"
+"""In the environment, so that every process of a project has it: the address of its registry."""
 ADMISSION, ADMISSION_BYTES = "maxOffsetsPerTrigger", "maxBytesPerTrigger"
 SHARING = "shareBy"
 WHOLE = 2**62
@@ -29,6 +36,14 @@ BATCH_RECORDS_MAX = 1_000_000
 share of it in memory, and a transaction into a topic lives a quarter of an hour."""
 BATCH_BYTES_MAX = 1 << 30
 """As BATCH_RECORDS_MAX, for records that are large."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a stream is read: the options of its source, and the columns of that."""
+
+    options: Mapping[str, str]
+    row: StructType
 
 
 @dataclass
@@ -52,6 +67,20 @@ class Context:
     batch_bytes_max: int = BATCH_BYTES_MAX
     alone: bool = True
     """Whether the query has one source, which may wait for records without keeping another waiting."""
+    registry: str | None = field(default_factory=lambda: os.environ.get(REGISTRY) or None)
+    """Where the schemas of topics are that have some."""
+    schemas_at: str | None = None
+    """The checkpoint of the query whose schemas are meant, where it is another's than `checkpoint`."""
+    described: dict[str, Described] = field(default_factory=dict)
+    """What it has said of topics: asked once for a query, however often its function is called."""
+    tried: Mapping[str, Pins] | None = None
+    """Where given, topics are described by these schemas, to see what would come of it."""
+    widen: Callable[[], None] | None = None
+    """Gives the view's target the columns that the view has got."""
+    reading: list[Reading] = field(default_factory=list)
+    """What streams were made of."""
+    records: DataFrame | None = None
+    """Where given, these are what a stream has: a batch of it."""
     pinned: Position | None = None
     """Where given, inputs are batches that end there: what a view at that position must be."""
 
@@ -108,3 +137,12 @@ def current() -> Context:
         address = os.environ.get("HEADWATER_BOOTSTRAP") or DEFAULT_BOOTSTRAP
         return Context(spark=session(), bootstrap=address)
     return context
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What people want of one view."""
+
+    paused_by: str | None = None
+    restarts: int = 0
+    """How many there were."""

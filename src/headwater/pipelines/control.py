@@ -1,4 +1,4 @@
-"""Asking the application that runs: `headwater verify` and `rebuild` need no Spark of their own beside it.
+"""Asking the application that runs: `headwater verify`, `rebuild` and `rows` need no Spark of their own.
 
 The application listens on a socket in its folder of checkpoints, which only its owner may use
 (`control_server`). One connection is one request:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 NAME = ".control"
 LINE_BYTES_MAX = 1 << 20
 """Of a request."""
-VERIFY, REBUILD = "verify", "rebuild"
+VERIFY, REBUILD, ROWS = "verify", "rebuild", "rows"
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,8 @@ class Request:
     target: str | None = None
     """Where the view lives, if not where its file says."""
     words: Mapping[str, object] = field(default_factory=dict)
+    master: str | None = None
+    """The Spark that is to do it; None: any."""
 
     def to_line(self) -> bytes:
         return json.dumps(asdict(self)).encode() + b"\n"
@@ -64,7 +66,13 @@ class Request:
 
 
 def request(
-    order: Order, kind: str, view: str, targets: Mapping[str, str], **words: object
+    order: Order,
+    kind: str,
+    view: str,
+    targets: Mapping[str, str],
+    *,
+    master: str | None = None,
+    **words: object,
 ) -> Request:
     return Request(
         kind,
@@ -74,6 +82,7 @@ def request(
         fingerprint(order.client),
         targets.get(view),
         words,
+        master,
     )
 
 

@@ -1,10 +1,10 @@
 """Requests to a running application, each answered in a thread of its own; see `control` for what they say.
 
 `headwater run` hands `requests` to its application, for folders of checkpoints on this machine. The work is
-that of `verify_job` and `rebuild`; only the session's application is one that is there. Each request gets a
-session of its own (its settings are nobody else's) and they share a pool: the running queries have their
-shares of the cores beside it. The files are loaded anew, as a command would. A request that is about other
-files, another log or another place of the view than the application's is not its own.
+that of `verify_job`, `past_rows` and `rebuild`; only the session's application is one that is there. Each
+request gets a session of its own (its settings are nobody else's) and they share a pool: the running queries
+have their shares of the cores beside it. The files are loaded anew, as a command would. A request that is
+about other files, another log or another place of the view than the application's is not its own.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from headwater.pipelines.control import Request
 from headwater.pipelines.errors import PipelineError, brief
 from headwater.pipelines.handles import placed, the_view
 from headwater.pipelines.loader import load_again, read
+from headwater.pipelines.past_rows import Asked, past_rows
 from headwater.pipelines.rebuild import rebuilt
 from headwater.pipelines.verify_job import verified
 
@@ -55,6 +56,12 @@ class Exchange:
 
     def say(self, sentence: str) -> None:
         self._tell({"say": sentence})
+
+    def say_unless_left(self, sentence: str) -> None:
+        """Between two steps of the work: where nobody waits for it any more, it ends here."""
+        if self.stopped.is_set():
+            raise NotHere("was no longer waited for")
+        self.say(sentence)
 
     def progress(self, done: int, total: int) -> None:
         self._tell({"progress": [done, total]})
@@ -203,25 +210,38 @@ def _handled(exchange: Exchange, order: application.Order, spark: SparkSession) 
             context.cancelJobGroup(group)
 
     exchange.cancel = cancel
+    if exchange.stopped.is_set():
+        raise NotHere("was no longer waited for")  # left before it could be cancelled
+    say = exchange.say_unless_left
     words = request.words
+    if request.kind == control.ROWS:
+        return past_rows(order, session, view, say, _asked(words))
     version = words.get("version")
     return verified(
         order,
         session,
         view,
-        exchange.say,
+        say,
         repair=bool(words.get("repair")),
         version=version if isinstance(version, int) else None,
     )
 
 
+def _asked(words: Mapping[str, object]) -> Asked:
+    limit = words.get("limit")
+    most = limit if isinstance(limit, int) else Asked.limit
+    return Asked(str(words.get("as_of", "")), str(words.get("key", "")), most)
+
+
 def _not_ours(request: Request, order: application.Order) -> str | None:
     """Why the application cannot do what is asked; None where it can."""
     ours = [path.resolve() for path in order.paths]
-    if request.kind not in (control.VERIFY, control.REBUILD):
+    if request.kind not in (control.VERIFY, control.REBUILD, control.ROWS):
         return f"does not know how to {request.kind}"
     if request.bootstrap != order.bootstrap:
         return f"reads the log at {order.bootstrap}"
+    if request.master not in (None, order.master):
+        return f"has its Spark at {order.master}"
     if request.client != control.fingerprint(order.client):
         return "reaches the log with other settings"
     if request.target != order.targets.get(request.view):

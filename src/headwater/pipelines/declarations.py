@@ -23,6 +23,8 @@ SPEEDS = (MICRO_BATCH, REAL_TIME)
 KINDS = ("append", "upsert", "history")
 DEAD_LETTER, FAIL = "dead-letter", "fail"
 ON_REFUSED = (DEAD_LETTER, FAIL)
+ADD, IGNORE = "add", "ignore"
+NEW_COLUMNS = (ADD, IGNORE)
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class View:
     """How a target keeps rows, one of KINDS; empty: upsert where there is a key, append elsewhere."""
     on_refused: str = DEAD_LETTER
     """What becomes of a row that the target refuses."""
+    new_columns: str = ADD
+    """What becomes of columns that a topic's schema gets while the view runs."""
     effect: Callable[..., Any] | None = None
     """A Python function as target; `to` then only names it."""
     version: int = 1

@@ -68,6 +68,7 @@ _STOPPED = re.compile(
     re.M,
 )
 _TOO_LONG = re.compile(r"\bheadwater\.spark\.[\w.]+\.BatchTooLong\b")
+_MOVED = re.compile(r"\bheadwater\.spark\.[\w.]+\.SchemaMoved\b")
 _AWAY = re.compile(r"\bheadwater\.views\.[\w.]+\.Unavailable\b")
 
 
@@ -80,6 +81,11 @@ def told_to_stop(text: str) -> str | None:
 def took_too_long(text: str) -> bool:
     """Whether a batch outlived the transaction in which it was to be written to a topic."""
     return _TOO_LONG.search(text) is not None
+
+
+def schema_moved(text: str) -> bool:
+    """Whether a topic's latest schema has other columns than the query."""
+    return _MOVED.search(text) is not None
 
 
 def is_away(text: str) -> bool:
@@ -113,3 +119,7 @@ def _first_paragraph(text: str) -> str:
 
 def _with_hint(error: HeadwaterError) -> str:
     return f"{error.sentence}; {error.hint}" if error.hint else str(error)
+
+
+class SchemaAwaited(PipelineError):
+    """A topic has no schema in the registry yet; who captures it registers one before its first record."""

@@ -9,11 +9,13 @@ the file and the line in it.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 import threading
 import traceback
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -45,6 +47,25 @@ def read(paths: Iterable[Path]) -> list[Source]:
             raise _unusable(error, path) from None
         found.append(Source(path, root, text))
     return found
+
+
+@contextmanager
+def imported_meanwhile(sources: Iterable[Source]) -> Iterator[None]:
+    """Import what views over tables need while this process waits for Java: seconds of the other core."""
+
+    def imports() -> None:
+        with suppress(Exception):  # whoever needs it will say what is missing
+            importlib.import_module("headwater.pipelines.driver_query")
+            importlib.import_module("headwater.views.tables.follower")
+
+    beside = threading.Thread(target=imports, name="imports")
+    if any("table(" in source.text for source in sources):
+        beside.start()
+    try:
+        yield
+    finally:
+        if beside.ident is not None:
+            beside.join()
 
 
 def load(sources: Iterable[Source]) -> list[View]:

@@ -31,6 +31,8 @@ def run_always(queries: Sequence[Query], stopped: threading.Event) -> int:
                 query.step()
         stopped.wait(pace.after([(query.state, query.batches) for query in queries]))
     for query in queries:
+        query.ask_to_stop()
+    for query in queries:
         query.stop()
     return DONE if stopped.is_set() else FAILED
 

@@ -1,37 +1,34 @@
 """One query of a running application: started, watched, tried again after a failure.
 
 Owned and called by `loop`, from one thread. Spark's own object does the work; this one knows when it is
-to be tried again, and has `Telling` say what it did.
+to be tried again, and has `Reporter` say what it did.
 
     waiting ──start──▶ running ──failure──▶ waiting, longer each time
        │                  │──finished (--once)──▶ finished
-       └── a mistake ──▶ refused          stop ──▶ stopped
+       └── a mistake ──▶ refused          stop ──▶ stopped      paused ──▶ resumed, restarted: waiting
 """
 
 from __future__ import annotations
 
 import enum
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from headwater.client.log import Log
 from headwater.errors import HeadwaterError
+from headwater.pipelines import query_settings
 from headwater.pipelines.builder import Built
-from headwater.pipelines.checkpoints import Checkpoints
-from headwater.pipelines.current_version import Following, current_version, follows
-from headwater.pipelines.declarations import REAL_TIME, View
-from headwater.pipelines.errors import PipelineError, brief, is_away, took_too_long
+from headwater.pipelines.context import Wanted
+from headwater.pipelines.current_version import Following, follows
+from headwater.pipelines.errors import PipelineError, brief, is_away, schema_moved, took_too_long
+from headwater.pipelines.evolution import Evolution
 from headwater.pipelines.mistakes import Backoff, mistake, not_possible
-from headwater.pipelines.reporter import Telling
+from headwater.pipelines.query_context import QueryContext
+from headwater.pipelines.reporter import Reporter
 from headwater.pipelines.targets import refuse_leftovers
 
-STOP_PATIENCE_S = 20.0
 TRIES_ONCE = 3
 """With --once there is an end to it: whoever waits for the result must hear."""
-REAL_TIME_BATCH = "5 seconds"
 AWAY_MOST_S = 10.0
 FOLLOW_AGAIN_S = 1.0
 
@@ -39,6 +36,7 @@ FOLLOW_AGAIN_S = 1.0
 class State(enum.Enum):
     WAITING = "waiting"
     RUNNING = "running"
+    PAUSED = "paused"
     REFUSED = "refused"
     FINISHED = "finished"
     STOPPED = "stopped"
@@ -47,39 +45,19 @@ class State(enum.Enum):
 ENDED = (State.REFUSED, State.FINISHED, State.STOPPED)
 
 
-@dataclass(frozen=True)
-class Surroundings:
-    """What every query of an application shares."""
-
-    build: Callable[[View], Built]
-    tune: Callable[[Built], None]
-    """Sets what the session must have when this query starts."""
-    checkpoints: Checkpoints
-    log: Log
-    say: Callable[[str], None]
-    once: bool = False
-    alive: Callable[[], bool] = lambda: True
-    """Whether Spark itself is there."""
-    renew: Callable[[View, int], View] = lambda view, version: replace(view, version=version)
-    """The view at another version, as its file says it now."""
-    current: Callable[[View], int | None] = current_version
-    """The version that the query is to run; a rebuild goes on with its own, whatever readers see."""
-    hold: Callable[[View], Any | None] = lambda _: nullcontext()
-    """Takes a version's checkpoint, which a rebuild may still have (None)."""
-
-
 class Query:
     """A view that is kept running."""
 
-    def __init__(self, built: Built, around: Surroundings) -> None:
+    def __init__(self, built: Built, around: QueryContext) -> None:
         self.view = built.view
         self.reads = built.reads
         self.state = State.WAITING
         self.failed = False
         self._built: Built | None = built
         self._can_shrink = built.can_shrink
+        self._schema_moved = False
         self._around = around
-        self._telling = Telling(built.view, around.log, around.say)
+        self._reporter = Reporter(built.view, around.log, around.say)
         self._following = Following(built.view, around.current)
         self._held: Any = None
         self._said_held = False
@@ -89,14 +67,17 @@ class Query:
         self._started = 0.0
         self._batches_before = 0
         self._blind = False
+        self._restarts = around.wanted(built.view.name).restarts
 
     @property
     def batches(self) -> int:
         """Finished so far, as far as they were seen."""
-        return self._telling.batches
+        return self._reporter.batches
 
     def step(self) -> None:
         """Do what is due now; called several times a second, or once where nothing happens."""
+        if self._is_paused(self._around.wanted(self.view.name)):
+            return
         if self.state is not State.FINISHED and (other := self._following.other_version()):
             self._follow(other)
         if self.state is State.WAITING and time.monotonic() >= self._due:
@@ -110,6 +91,22 @@ class Query:
                     raise
                 self._unseen(error)
 
+    def _is_paused(self, wanted: Wanted) -> bool:
+        """After what somebody wants of it: that it stands still, goes on, or starts anew."""
+        restarts, self._restarts = wanted.restarts - self._restarts, wanted.restarts
+        was, by = self.state, wanted.paused_by
+        if was in (State.FINISHED, State.STOPPED) or not (by or restarts or was is State.PAUSED):
+            return False
+        if by and was is State.PAUSED:
+            return True
+        self._halt()
+        self.state, self.failed = State.PAUSED if by else State.WAITING, False
+        self._built, self._backoff, self._due = None, Backoff(), 0.0
+        said = "paused" if by else "restarted" if restarts else "resumed"
+        self._reporter.event(said, **({"by": by} if by else {}))
+        self._around.say(f"{self.view.name}: {said}{f' by {by}' if by else ''}")
+        return bool(by)
+
     def _unseen(self, error: Exception) -> None:
         """Spark did not answer, this time: no reason to stop the query, or the others."""
         if not self._blind:
@@ -117,19 +114,22 @@ class Query:
         self._blind = True
 
     def stop(self) -> None:
-        """Let the batch at hand end, then stop, and tell how far it came."""
-        self._halt()
+        """Let the batch at hand end, then stop, and tell how far it came; for a process that ends."""
+        self._halt(for_good=True)
         self._following.close()
         if self.state not in ENDED:
             self.state = State.STOPPED
-            self._telling.event("stopped")
+            self._reporter.event("stopped")
 
-    def _halt(self) -> None:
+    def ask_to_stop(self) -> None:
+        """Begin no further batch; `stop` waits for the one at hand."""
+        query_settings.ask_to_stop(self._spark_query)
+
+    def _halt(self, *, for_good: bool = False) -> None:
         if self.state is State.RUNNING:
-            self._let_batch_end()
-            self._spark_query.stop()
-            self._telling.take(self._spark_query)
-            self._telling.tell(force=True)
+            query_settings.stop(self._spark_query, self.view, for_good=for_good)
+            self._reporter.take(self._spark_query)
+            self._reporter.tell(force=True)
         if self._held is not None and hasattr(self._held, "release"):
             self._held.release()
         self._held = None
@@ -137,7 +137,7 @@ class Query:
     def _follow(self, version: int) -> None:
         """Readers see another version now: go on with that one."""
         self._halt()
-        self._telling.event("stopped", version=self.view.version)
+        self._reporter.event("stopped", version=self.view.version)
         self.state, self._due = State.WAITING, time.monotonic() + FOLLOW_AGAIN_S
         try:
             self.view = self._around.renew(self.view, version)
@@ -149,7 +149,7 @@ class Query:
         self._around.say(f"{self.view.name}: goes on with version {version}, which readers see now")
         self._following.close()
         self._following = Following(self.view, self._around.current)
-        self._telling = Telling(self.view, self._around.log, self._around.say)
+        self._reporter = Reporter(self.view, self._around.log, self._around.say)
         self._built, self._backoff, self._due = None, Backoff(), 0.0
 
     # ---- starting -------------------------------------------------------------------------------
@@ -166,9 +166,12 @@ class Query:
         from pyspark.errors import AnalysisException
 
         try:
+            if self._schema_moved:
+                self._look_at_schemas(built.evolution)
+                return
             self._admit(built)
             self._around.tune(built)
-            self._spark_query = self._configured(built).start()
+            self._spark_query = query_settings.configured(built, self.view, self._around).start()
         except PipelineError as error:
             self._refuse(error)
         except AnalysisException as error:
@@ -177,8 +180,8 @@ class Query:
             self._failed(error)
         else:
             self.state = State.RUNNING
-            self._started, self._batches_before = time.monotonic(), self._telling.batches
-            self._telling.event("started", run_id=str(self._spark_query.runId))
+            self._started, self._batches_before = time.monotonic(), self._reporter.batches
+            self._reporter.event("started", run_id=str(self._spark_query.runId))
             self._around.say(f"{self.view.name}: running, to {self.view.where}")
 
     def _build(self) -> Built:
@@ -194,45 +197,38 @@ class Query:
         return self._held is not None
 
     def _admit(self, built: Built) -> None:
-        checkpoints = self._around.checkpoints
-        if checkpoints.is_new(self.view.checkpoint):
+        checkpoints, name = self._around.checkpoints, self.view.checkpoint
+        if checkpoints.is_new(name):
             refuse_leftovers(self.view)
-        checkpoints.admit(self.view.checkpoint, built.shape)
+        checkpoints.admit(name, built.shape, evolves=built.evolution.changes_state)
+        built.evolution.carry_out(lambda: checkpoints.note(name, built.shape))
         if built.dead_letters is not None:
-            self._telling.count_letters_of(built.dead_letters)
-
-    def _configured(self, built: Built) -> Any:
-        name = self.view.checkpoint
-        writer = built.writer.queryName(name).outputMode(built.mode)
-        writer = writer.option("checkpointLocation", self._around.checkpoints.of(name))
-        writer = writer.options(**self.view.options)
-        if self.view.speed == REAL_TIME:
-            return writer.outputMode("update").trigger(realTime=REAL_TIME_BATCH)
-        if self._around.once:
-            return writer.trigger(availableNow=True)
-        return writer.trigger(processingTime=self.view.every or "0 seconds")
+            self._reporter.count_letters_of(built.dead_letters)
 
     # ---- watching -------------------------------------------------------------------------------
 
     def _look(self) -> None:
         active = self._spark_query.isActive
-        self._telling.take(self._spark_query)
-        self._telling.tell(force=not active)
+        self._reporter.take(self._spark_query)
+        self._reporter.tell(force=not active)
         if active:
             return
         error = self._spark_query.exception()
         if error is not None:
             ran_s = time.monotonic() - self._started
-            self._failed(error, ran_s, self._telling.batches - self._batches_before)
+            self._failed(error, ran_s, self._reporter.batches - self._batches_before)
         elif self._around.once:
             self.state = State.FINISHED
-            self._telling.event("finished")
+            self._reporter.event("finished")
         else:
             self._failed("somebody stopped the query")
 
     def _failed(self, error: BaseException | str, ran_s: float = 0.0, batches: int = 0) -> None:
         if isinstance(error, BaseException) and not self._around.alive():
             raise error  # no query can be started again
+        if schema_moved(str(error)):
+            self._schema_moved, self.state, self._due = True, State.WAITING, 0.0
+            return
         refusal = mistake(self.view, self._around.checkpoints, str(error))
         if refusal is not None:
             other = self._around.current(self.view) if follows(self.view) else None
@@ -242,13 +238,13 @@ class Query:
                 self._refuse(refusal)
             return
         if took_too_long(str(error)) and self._shrink():
-            self._telling.event("failed", reason=brief(error), retry_s=0.0)
+            self._reporter.event("failed", reason=brief(error), retry_s=0.0)
             self.state, self._due = State.WAITING, 0.0
             return
         self._backoff = self._backoff.failed(ran_s, batches=batches)
         if self._around.once and self._backoff.failures >= TRIES_ONCE:
             self.state, self.failed = State.REFUSED, True
-            self._telling.event("failed", reason=brief(error))
+            self._reporter.event("failed", reason=brief(error))
             self._around.say(f"{self.view.name}: failed: {brief(error)}")
             return
         wait_s = self._backoff.wait_s
@@ -256,8 +252,15 @@ class Query:
             wait_s = min(wait_s, AWAY_MOST_S)  # it comes back by itself: see that soon
         self._due = time.monotonic() + wait_s
         self.state = State.WAITING
-        self._telling.event("failed", reason=brief(error), retry_s=wait_s)
+        self._reporter.event("failed", reason=brief(error), retry_s=wait_s)
         self._around.say(f"{self.view.name}: failed, tried again in {wait_s:.0f} s: {brief(error)}")
+
+    def _look_at_schemas(self, evolution: Evolution) -> None:
+        """Columns may have come or gone: decide what becomes of the view, and start it at the next step."""
+        said = evolution.decide()
+        self._around.say(f"{self.view.name}: {said}")
+        self._reporter.event("schema", reason=said)
+        self._schema_moved, self._due = False, 0.0
 
     def _shrink(self) -> bool:
         """Plan the batch that took too long anew, half as large; False where that cannot be.
@@ -282,15 +285,5 @@ class Query:
 
     def _refuse(self, error: PipelineError) -> None:
         self.state, self.failed = State.REFUSED, True
-        self._telling.event("refused", reason=brief(error))
+        self._reporter.event("refused", reason=brief(error))
         self._around.say(f"{self.view.name}: refused: {brief(error)}")
-
-    def _let_batch_end(self) -> None:
-        if self.view.speed == REAL_TIME:
-            return  # its batch lasts by the clock, and its rows are out already
-        deadline = time.monotonic() + STOP_PATIENCE_S
-        while time.monotonic() < deadline and self._spark_query.isActive:
-            status = self._spark_query.status
-            if not (status["isTriggerActive"] and status["isDataAvailable"]):
-                return
-            time.sleep(0.02)  # between two questions

@@ -35,7 +35,8 @@ from headwater.pipelines.loader import Source, load, read
 from headwater.pipelines.lock import try_hold
 from headwater.pipelines.loop import STEP_S, stop_signals
 from headwater.pipelines.maven import connector_for
-from headwater.pipelines.query import ENDED, Query, Surroundings
+from headwater.pipelines.query import ENDED, Query
+from headwater.pipelines.query_context import QueryContext
 from headwater.pipelines.query_settings import tune
 from headwater.pipelines.session import require_pyspark
 from headwater.views.operate import verification_log
@@ -198,7 +199,7 @@ def rebuilt(
             verification_log.forget(client, view.name, fresh.version)
         with _locked(spark, checkpoints, fresh):
             note(checkpoints, fresh, text)
-            around = _surroundings(order, spark, checkpoints, log, audience)
+            around = _context_of(order, spark, checkpoints, log, audience)
             (query,) = application.prepare([fresh], around, known)
             serving = replace(view, version=versions.current)
             return Rebuilding(
@@ -216,14 +217,14 @@ def rebuilt(
         log.close()
 
 
-def _surroundings(
+def _context_of(
     order: application.Order,
     spark: SparkSession,
     checkpoints: Checkpoints,
     log: Log,
     audience: Audience,
-) -> Surroundings:
-    return Surroundings(
+) -> QueryContext:
+    return QueryContext(
         build=lambda view: build(view, application._context(order, spark, view, checkpoints)),
         tune=lambda built: tune(spark, built, checkpoints),
         checkpoints=checkpoints,

@@ -25,7 +25,7 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Telling:
+class Reporter:
     """The one voice of a query."""
 
     def __init__(self, view: View, log: Log, say: Callable[[str], None]) -> None:

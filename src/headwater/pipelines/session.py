@@ -126,6 +126,13 @@ def settings_for(
     if jars:
         chosen["spark.jars"] = ",".join(map(str, jars))
     java = [f"-XX:{name}={value}" for name, value in _JUST_IN_TIME.items()]
+    if master.startswith("local"):
+        from headwater.pipelines import class_archive  # also run as a module
+
+        java += class_archive.options()
+        python = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
+        if python in (None, "", sys.executable):
+            chosen["spark.python.daemon.module"] = "headwater.spark.daemon"
     if log_file is not None:
         config = Path(__file__).with_name("log4j2.properties")
         java += [
@@ -150,7 +157,7 @@ def _launching_java(log_file: Path | None) -> Iterator[None]:
     """
     global _launching, _standard_error
     if log_file is not None:
-        _standard_error = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        _standard_error = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     _launching = True
     try:
         yield

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from headwater.pipelines import inputs
-from headwater.pipelines.context import Context
+from headwater.pipelines import inputs, registry
+from headwater.pipelines.context import Context, Reading
 from headwater.pipelines.declarations import REAL_TIME
 from headwater.pipelines.errors import NotRealTime
 from headwater.views.tables.json_parts import is_altered, part
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # Views are written in transactions: without this, a view of a view could see what was taken back.
 COMMITTED = {"kafka.isolation.level": "read_committed"}
+_OURS = ("deadLetterTopic", "mode", "columns", "files", "registry", "registryPin", "registryWatch")
 OF_THE_RECORD = ("_key", "_topic", "_partition", "_offset", "_timestamp")
 
 
@@ -32,8 +33,10 @@ def events(
     starting: str,
     options: Mapping[str, str],
 ) -> DataFrame:
-    """The streaming DataFrame of a topic."""
+    """The streaming DataFrame of a topic; `options` say of a registry what it says of the topic."""
     chosen = {"subscribe": topic, "startingOffsets": starting, **COMMITTED, **options}
+    if registry.OPTION in options:
+        chosen |= registry.pins(context)
     if context.speed == REAL_TIME:
         records = _by_connector(context, chosen, schema)
     else:
@@ -47,21 +50,25 @@ def _by_headwater(context: Context, chosen: dict[str, str], schema: str | None) 
         if context.view is not None and "deadLetterTopic" not in chosen:
             chosen["deadLetterTopic"] = context.view.dead_letters
             context.dead_letters = True
+    if context.records is not None:
+        return context.records
     if context.pinned is not None:
         return inputs.records(context, context.pinned, chosen)
     if context.view is not None:
         chosen |= context.bounds(chosen)
         if context.alone:
             chosen.setdefault("waitForRecords", "true")
-    reader = context.spark.readStream.format("headwater")
-    return reader.options(**context.kafka_options(), **chosen).load()
+    options = {**context.kafka_options(), **chosen}
+    read = context.spark.readStream.format("headwater").options(**options).load()
+    context.reading.append(Reading(options, read.schema))
+    return read
 
 
 def _by_connector(context: Context, chosen: dict[str, str], schema: str | None) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.types import StructType
 
-    if ours := [name for name in chosen if name in ("deadLetterTopic", "mode", "columns", "files")]:
+    if ours := [name for name in chosen if name in _OURS]:
         raise NotRealTime(
             f"Spark's Kafka connector, which reads at real-time speed, has no option {ours[0]}",
             hint="leave it out, or leave out speed=",

@@ -49,12 +49,23 @@ def home() -> Path | None:
         named = hashlib.sha256(str(package).encode()).hexdigest()[:12]
         made = cache() / f"spark-{version('pyspark')}-{named}"
         if not made.is_dir():
+            _remove_archives_of_gone_environments(made.parent)
             _make(package, made)
     except (OSError, PackageNotFoundError):
         return (
             None  # a file system without links, or a home that cannot be written: slower, not wrong
         )
     return made
+
+
+def _remove_archives_of_gone_environments(folder: Path) -> None:
+    """They are large. Were the environment only out of sight (another container's, with the same cache), it
+    would make itself another; its home, which it needs, stays."""
+    for home in folder.glob("spark-*/"):
+        package = home / ARCHIVE / "pyspark"
+        if package.is_symlink() and not package.exists():
+            for archive in folder.glob(f"{home.name}-java-*.jsa"):
+                archive.unlink(missing_ok=True)
 
 
 def _make(package: Path, home: Path) -> None:

@@ -6,16 +6,21 @@ what is decided here: which columns they have, of which kind the view is, and wh
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError
 from headwater.local_path import local_path
+from headwater.pipelines import registry as schema_registry
+from headwater.pipelines import sink_schemas, stream_views
 from headwater.pipelines.cluster import must_be_seen
 from headwater.pipelines.declarations import FAIL, REAL_TIME, View
 from headwater.pipelines.errors import NotRealTime, PipelineError
 from headwater.pipelines.rows import Result, as_records, check_key
 from headwater.pipelines.tables import DELETED, MARKS
+from headwater.pipelines.whole_transactions import TRANSACTIONS
 from headwater.views.targets import registry
 from headwater.views.targets.contract import VALIDITY, Kind, Shape, Target, Unavailable
 
@@ -23,14 +28,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from headwater.pipelines.context import Context
     from headwater.views.applier import Applying
-    from headwater.views.tables.following import Sink
+    from headwater.views.tables.follower import Sink
     from headwater.views.tables.plan import Plan
     from headwater.views.tables.shared.batch import SharedSink
-
-TRANSACTIONS = "transactions"
-"""Option: the capture's topic of BEGIN and END; source transactions are then applied as a whole."""
 
 
 def writer_of(result: Result) -> Any:
@@ -48,7 +49,8 @@ def writer_of(result: Result) -> Any:
             hint="let it name its inputs with hw.table alone, and leave out marks such as _deleted",
         )
     applying = applying_of(result)
-    return result.frame.writeStream.foreachBatch(applying)
+    by_driver = stream_views.writer_of(result, lambda: stream_views.StoreOutput(applying))
+    return by_driver or result.frame.writeStream.foreachBatch(applying)
 
 
 def applying_of(result: Result) -> Applying:
@@ -72,7 +74,10 @@ def applying_of(result: Result) -> Applying:
             f"tasks of the view {view.name!r} ({view.place}) leave their rows in",
             "name a folder that all machines see: options={'staging': FOLDER}",
         )
-    _prepare(view, target)
+    if schema_registry.evolves(context):
+        context.widen = partial(_widen, view, target)
+    else:
+        _prepare(view, target)
     letters = None
     if view.on_refused != FAIL:
         letters = Letters(view.name, view.dead_letters, context.kafka_options(), context.checkpoint)
@@ -129,10 +134,13 @@ def shape_of(view: View, frame: DataFrame) -> Shape:
     return shape
 
 
-def sink_options(view: View, context: Context, topic: str) -> dict[str, str]:
+def sink_options(result: Result) -> dict[str, str]:
     """Of headwater's sink, for a view that goes to a topic: the view's own are among them."""
-    own = {name: text for name, text in view.options.items() if name != TRANSACTIONS}
-    return {**context.kafka_options(), **own, "topic": topic}
+    view, context, topic = result.view, result.context, result.rest
+    ours = (TRANSACTIONS, sink_schemas.FORMAT)
+    own = {name: text for name, text in view.options.items() if name not in ours}
+    by_schema = sink_schemas.sink_options(view, context, topic, result.frame.schema)
+    return {**context.kafka_options(), **own, **by_schema, "topic": topic}
 
 
 def kind_of(view: View) -> Kind:
@@ -157,10 +165,21 @@ def _arrow(view: View, schema: StructType) -> Any:
 
 def _prepare(view: View, target: Target) -> None:
     """Make the place now, so that a misfit shows before any query runs; a store that is away may."""
+    with contextlib.suppress(Unavailable):  # the first batch waits for it
+        _told(view, target.create)
+
+
+def _widen(view: View, target: Target) -> None:
+    """Give the place the columns that the view has got. Raises Unavailable."""
+    _told(view, target.widen)
+    _told(view, target.create)
+
+
+def _told(view: View, call: Callable[[], None]) -> None:
     try:
-        target.create()
+        call()
     except Unavailable:
-        pass  # the first batch waits for it
+        raise
     except HeadwaterError as error:
         raise PipelineError(
             f"the view {view.name!r} ({view.place}): {error}", hint=error.hint
@@ -171,7 +190,7 @@ def _prepare(view: View, target: Target) -> None:
 
 
 def table_sink(result: Result, plan: Plan) -> Sink:
-    from headwater.views.tables.following import FrameSink, StoreSink
+    from headwater.views.tables.follower import FrameSink, StoreSink
 
     if _is_topic(result.view):
         return FrameSink(plan.result, _into_topic(result))
@@ -189,7 +208,7 @@ def refuse_transactions(view: View) -> None:
 
 
 def shared_table_sink(result: Result) -> SharedSink:
-    from headwater.views.tables.following import StoreSink
+    from headwater.views.tables.follower import StoreSink
     from headwater.views.tables.shared.batch import SharedFrameSink, SharedStoreSink
 
     if _is_topic(result.view):
@@ -200,7 +219,7 @@ def shared_table_sink(result: Result) -> SharedSink:
 
 def _into_topic(result: Result) -> Callable[[DataFrame], None]:
     view = result.view
-    options = sink_options(view, result.context, result.rest)
+    options = sink_options(result)
 
     def write(rows: DataFrame) -> None:
         records = as_records(rows, view, updates=True)

@@ -10,32 +10,32 @@ that asks for marks of a change (`_op`, `_deleted`, …) wants the changes one b
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakValueDictionary
 
-from headwater.client.options import Options
 from headwater.errors import HeadwaterError
-from headwater.pipelines import bad_changes, cluster, stores
+from headwater.pipelines import bad_changes, cluster, registry, stores
 from headwater.pipelines.context import Context, within
 from headwater.pipelines.declarations import REAL_TIME, View
 from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.rows import Result
 from headwater.pipelines.sources import COMMITTED, events
-from headwater.pipelines.stores import TRANSACTIONS
 from headwater.pipelines.tables import MARKS, Mention, plainly
+from headwater.pipelines.whole_transactions import TRANSACTIONS, whole_transactions
 from headwater.views.batch_name import is_connect
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from headwater.pipelines.batch_source import TailSource
     from headwater.spark.source.tail import RangeReader, Tail
-    from headwater.views.tables.decoding import Table
+    from headwater.views.tables.decoder import Table
     from headwater.views.tables.plan import Plan
-    from headwater.views.tables.replaying import Kept
+    from headwater.views.tables.replay import Kept
 
 RECORDS_AT_ONCE = 200_000
 """Of a batch, where the view does not say: its changes, and what they touch, are in memory."""
@@ -53,7 +53,7 @@ class Tables:
         self.frames: Mapping[int, DataFrame] | None = None
 
     def __call__(self, mention: Mention) -> DataFrame:
-        from headwater.views.tables.planning import marked
+        from headwater.views.tables.planner import marked
 
         if mention not in self.mentions:
             self.mentions.append(mention)
@@ -122,7 +122,7 @@ def _is_added_to(view: View, frame: DataFrame, tables: Tables) -> bool:
 
 def result_of(view: View, context: Context, keep: Kept) -> DataFrame:
     """What a view's function gives at the pinned position of a context, from the log as a whole."""
-    from headwater.views.tables import replaying
+    from headwater.views.tables import replay
 
     def table(mention: Mention) -> DataFrame:
         records = events(
@@ -132,7 +132,7 @@ def result_of(view: View, context: Context, keep: Kept) -> DataFrame:
             starting=mention.starting,
             options=mention.options,
         )
-        return replaying.rows(records, mention.table, keep)
+        return replay.rows(records, mention.table, keep)
 
     assert context.pinned is not None
     with within(context), ExitStack() as how:
@@ -152,12 +152,12 @@ def writer_of(
     view: View, context: Context, rest: str, frame: DataFrame, tables: Tables
 ) -> tuple[Any, str]:
     """Spark's DataStreamWriter for a view over tables; and its query, as text."""
-    from headwater.pipelines.table_query import TableWriter, Work
-    from headwater.views.tables.following import Following
-    from headwater.views.tables.planning import query_text
+    from headwater.pipelines.driver_query import DriverWriter, Work
+    from headwater.views.tables.follower import Following
+    from headwater.views.tables.planner import query_text
     from headwater.views.tables.shared.batch import SharedFollowing
 
-    plan = _plan(view, frame, tables)
+    plan = plan_for(view, frame, tables)
     result = Result(frame, view, rest, context, updates=True)
     function = _on_frames(view, context, tables)
     refuse = bad_changes.refusal(_with_client(context, view))
@@ -175,19 +175,15 @@ def writer_of(
             checkpoint,
             lambda spark: Following(plan, checkpoint, function, sink, refuse, spark),
             lambda: _reader(options, view.name),
-            lambda: _tail(options),
+            lambda once: _source(options, view.name, once),
         )
-        return TableWriter(work), query_text(frame)
+        return DriverWriter(work), query_text(frame)
     following: Callable[[DataFrame, int], None] = Following(
         plan, checkpoint, function, sink, refuse
     )
-    if (marks := view.options.get(TRANSACTIONS)) is not None:
-        from headwater.views.source_transactions import WholeTransactions
-
+    if TRANSACTIONS in view.options:
         topics = [each.table.topic for each in tables.mentions]
-        following = WholeTransactions(
-            following, checkpoint, marks, topics, lambda: _log_ends(context, topics)
-        )
+        following = whole_transactions(view, context, following, checkpoint, topics)
     return _records(view, context, tables).writeStream.foreachBatch(following), query_text(frame)
 
 
@@ -227,12 +223,18 @@ def _reader(options: Mapping[str, str], view: str) -> RangeReader:
     return RangeReader({**options, _CLIENT_ID: _client_id(options, view)}, _record_schema())
 
 
+def _source(options: Mapping[str, str], view: str, once: bool) -> TailSource:
+    from headwater.pipelines.batch_source import TailSource
+
+    return TailSource(lambda: _reader(options, view), lambda: _tail(options), once)
+
+
 def _record_schema() -> pa.Schema:
     import pyarrow as pa
 
     numbers = (pa.int32(), pa.int64(), pa.timestamp("us", "UTC"))
     kinds = (pa.binary(), pa.binary(), pa.string(), *numbers)
-    from headwater.views.tables.decoding import COLUMNS
+    from headwater.views.tables.decoder import COLUMNS
 
     return pa.schema(list(zip(COLUMNS, kinds, strict=True)))
 
@@ -247,9 +249,9 @@ def _client_id(options: Mapping[str, str], view: str) -> str:
     return f"{options.get(_CLIENT_ID, 'headwater')}-{view}"
 
 
-def _plan(view: View, frame: DataFrame, tables: Tables) -> Plan:
+def plan_for(view: View, frame: DataFrame, tables: Tables) -> Plan:
     from headwater.views.tables.errors import NotByRow
-    from headwater.views.tables.planning import plan
+    from headwater.views.tables.planner import plan
     from headwater.views.tables.ties import refuse_ties
 
     named = f"the view {view.name!r} ({view.place})"
@@ -288,21 +290,6 @@ def _all_looked_at(plan: Plan, whole: bool) -> Plan:
     )
 
 
-def _log_ends(context: Context, topics: Sequence[str]) -> dict[str, dict[int, int]]:
-    """Where topics end now, uncommitted records included."""
-    from headwater.client import cluster as connect
-
-    cluster = connect.cluster(Options(context.kafka_options()).client_settings())
-    known = cluster.metadata(list(topics)).topics
-    places = [(name, partition) for name in known for partition in known[name].leaders]
-    found: dict[str, dict[int, int]] = {}
-    for (topic, partition), end in cluster.list_offsets(
-        dict.fromkeys(places, connect.LATEST)
-    ).items():
-        found.setdefault(topic, {})[partition] = end
-    return found
-
-
 def _records(view: View, context: Context, tables: Tables) -> DataFrame:
     """One stream of the records of all tables."""
     reader = context.spark.readStream.format("headwater")
@@ -310,7 +297,7 @@ def _records(view: View, context: Context, tables: Tables) -> DataFrame:
 
 
 def _source_options(view: View, context: Context, tables: Tables) -> dict[str, str]:
-    from headwater.views.tables.decoding import COLUMNS
+    from headwater.views.tables.decoder import COLUMNS
 
     first = tables.mentions[0]
     for each in tables.mentions:
@@ -330,5 +317,6 @@ def _source_options(view: View, context: Context, tables: Tables) -> dict[str, s
         "columns": ",".join(COLUMNS),
         **COMMITTED,
         **first.options,
+        **registry.pins(context),
         **context.admission(first.options, RECORDS_AT_ONCE),
     }

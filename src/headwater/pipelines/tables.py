@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headwater.pipelines import bad_changes, inputs, real_time_tables
+from headwater.pipelines import bad_changes, inputs, real_time_tables, registry
 from headwater.pipelines.context import Context
 from headwater.pipelines.declarations import REAL_TIME
 from headwater.pipelines.errors import PipelineError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
 
-    from headwater.views.tables.decoding import Table
+    from headwater.views.tables.decoder import Table
 
 MARKS = real_time_tables.MARKS
 DELETED = real_time_tables.DELETED
@@ -37,7 +37,7 @@ def changes(
     context: Context,
     topic: str,
     *,
-    schema: str,
+    schema: str | None,
     key: tuple[str, ...],
     starting: str,
     options: Mapping[str, str],
@@ -45,6 +45,19 @@ def changes(
     """One row per change of the table that `topic` tells of; or, where asked for, its rows."""
     from headwater.views.tables import change_stream
 
+    if schema is None:
+        described = registry.of_table(context, topic, options)
+        schema, key, options = (
+            described.schema,
+            key or described.key,
+            {**described.options, **options},
+        )
+    else:
+        options = {**registry.decoded(context, schema, options), **options}
+    if not key:
+        raise PipelineError(
+            f"table {topic!r} has no key", hint="name the columns that make a row one row: key="
+        )
     table = table_of(topic, schema, key)
     if (plain := _PLAIN.get()) is not None:
         return plain(Mention(table, starting, dict(options)))
@@ -96,7 +109,7 @@ def plainly(give: Plain) -> Iterator[None]:
 
 def table_of(topic: str, schema: str, key: tuple[str, ...]) -> Table:
     """A topic as a table. Its columns may all be null: NOT NULL is asked of values, and not of rows."""
-    from headwater.views.tables.decoding import Table
+    from headwater.views.tables.decoder import Table
 
     row = row_type(schema, f"table {topic!r}", key)
     for name in key:

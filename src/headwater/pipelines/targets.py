@@ -13,23 +13,26 @@ postgresql://, …), which `stores` writes to.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from headwater.local_path import local_path
-from headwater.pipelines import stores
+from headwater.pipelines import stores, stream_views
 from headwater.pipelines.cluster import must_be_seen
 from headwater.pipelines.declarations import REAL_TIME, View, in_store
 from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.rows import Result as Result
 from headwater.pipelines.rows import as_records
+from headwater.pipelines.stream_views import CLIENT_ID, client_id
 from headwater.views import batch_name
 from headwater.views.targets import registry
 from headwater.views.targets.contract import Misfit
 from headwater.views.targets.version_folders import FILES_OF_SPARK, must_be_outside
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 Write = Callable[[Result], Any]
@@ -83,11 +86,16 @@ def refuse_leftovers(view: View) -> None:
 def to_topic(result: Result) -> Any:
     _require_rest(result, "a topic", "topic:orders")
     records = as_records(result.frame, result.view, updates=result.updates)
-    options = stores.sink_options(result.view, result.context, result.rest)
+    options = stores.sink_options(result)
     if result.context.speed == REAL_TIME:
         # Real-time mode takes no Python sink: there, Spark's connector writes, at least once.
         return records.writeStream.format("kafka").options(**options)
     if not result.updates:
+        by_driver = stream_views.writer_of(
+            result, lambda: TopicOutput(result.view, options, records.schema)
+        )
+        if by_driver is not None:
+            return by_driver
         return records.writeStream.format("headwater").options(**options)
 
     checkpoint = result.context.checkpoint
@@ -100,6 +108,37 @@ def to_topic(result: Result) -> Any:
         writer.options(**options, **named).save()
 
     return records.writeStream.foreachBatch(write)
+
+
+class TopicOutput:
+    """A view of a stream in a topic; the sink knows a batch that it has."""
+
+    def __init__(self, view: View, options: Mapping[str, str], row: StructType) -> None:
+        from headwater.spark.sink.driver import DriverSink
+
+        named = {CLIENT_ID: client_id(options, f"{view.name}-sink")}
+        self._view, self._sink = view, DriverSink({**options, **named}, row)
+
+    def is_due(self, batch: int, spark: SparkSession) -> bool:
+        return True
+
+    def arranged(self, rows: DataFrame) -> DataFrame:
+        return as_records(rows, self._view, updates=False)
+
+    def warm_up(self, none: pa.Table | None) -> None:
+        if none is not None:
+            self._sink.warm_up(none)
+
+    def take_few(
+        self, rows: pa.Table, batch: int, spark: SparkSession, again: Callable[[], DataFrame]
+    ) -> None:
+        self._sink.write_few(rows, spark)
+
+    def take(self, rows: DataFrame, batch: int, spark: SparkSession) -> None:
+        self._sink.write_many(self.arranged(rows))
+
+    def close(self) -> None:
+        self._sink.close()
 
 
 def to_parquet(result: Result) -> Any:

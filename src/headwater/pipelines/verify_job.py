@@ -17,31 +17,25 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.client.position import Position
-from headwater.errors import HeadwaterError
 from headwater.pipelines import application
-from headwater.pipelines.checkpoints import Checkpoints
 from headwater.pipelines.comparison import Comparison
-from headwater.pipelines.context import Context
 from headwater.pipelines.declarations import View
-from headwater.pipelines.errors import NotVerifiable, PipelineError, brief
-from headwater.pipelines.handles import handle, placed, the_view
+from headwater.pipelines.errors import NotVerifiable
+from headwater.pipelines.expected_rows import Checking, checking_of, counted, expected, opened
+from headwater.pipelines.handles import placed, the_view
 from headwater.pipelines.loader import load, read
 from headwater.pipelines.maven import connector_for
-from headwater.pipelines.plan import plan_of
 from headwater.pipelines.session import require_pyspark
-from headwater.pipelines.stores import kind_of, shape_of, store_of
-from headwater.pipelines.table_views import result_of
+from headwater.pipelines.stores import kind_of
 from headwater.views import order
 from headwater.views.operate import verification_log
 from headwater.views.operate.differences import Report
 from headwater.views.operate.repair import Repair, has_copies, must_be_repairable, repair_rows
-from headwater.views.operate.versions import versions_of
-from headwater.views.tables.replaying import Kept
 from headwater.views.targets.contract import Applied, Kind, Shape, Target
 
 if TYPE_CHECKING:
@@ -81,50 +75,22 @@ def verified(
     version: int | None = None,
 ) -> Report:
     """As `verified_view`, with a session that is there and a view that is loaded."""
-    known = versions_of(handle(view))
-    view = replace(view, version=known.current if version is None else known.named(version))
-    checkpoints = Checkpoints(order.checkpoints, spark, remote=order.remote is not None)
-    checking = Checking(
-        view=view,
-        spark=spark,
-        context=lambda at: Context(spark, order.bootstrap, order.client, view=view, pinned=at),
-        checkpoint=Path(checkpoints.of(view.checkpoint)) if checkpoints.is_local else None,
-        say=say,
-        local=order.remote is None and (order.master or "local").startswith("local"),
-    )
+    checking = checking_of(order, spark, view, say, version)
     report = verify(checking, repair=repair)
     if report.is_right:
-        where = (view.name, view.version, view.where)
+        where = (view.name, checking.view.version, view.where)
         client = {**order.client, "bootstrap.servers": order.bootstrap}
         verification_log.note(client, *where, report.position, report.rows)
     return report
 
 
 NAMED_MOST = 10_000
-_COUNT = "_count"
-
-
-@dataclass(frozen=True)
-class Checking:
-    """What verifying one view needs."""
-
-    view: View
-    """With the version that is to be looked at."""
-    spark: SparkSession
-    context: Callable[[Position], Context]
-    """Makes a context whose inputs end at a position."""
-    checkpoint: Path | None
-    """The folder of the running query's checkpoint, where it is on this machine."""
-    say: Callable[[str], None]
-    local: bool = True
-    """Whether Spark's executors see this machine's files."""
-    keep: Kept = field(default_factory=Kept)
 
 
 def verify(checking: Checking, *, repair: bool = False) -> Report:
     """Compare, and where asked write the corrections."""
     began = time.monotonic()
-    shape, target = _opened(checking)
+    shape, target = opened(checking)
     if repair:
         must_be_repairable(shape)
     with ExitStack() as scratch:
@@ -132,7 +98,7 @@ def verify(checking: Checking, *, repair: bool = False) -> Report:
         folder = scratch.enter_context(tempfile.TemporaryDirectory(prefix="headwater-verify-"))
         applied, found = _taken(checking, target, Path(folder))
         checking.say(f"the view is at {applied.position}")
-        pair = Comparison(_expected(checking, applied.position, shape), found, shape)
+        pair = Comparison(expected(checking, applied.position, shape), found, shape)
         scratch.callback(pair.forget)
         report = Report(
             view=shape.view,
@@ -166,57 +132,6 @@ def verify(checking: Checking, *, repair: bool = False) -> Report:
 # ---- the two sides -------------------------------------------------------------------------------
 
 
-def _opened(checking: Checking) -> tuple[Shape, Target]:
-    """The view's shape as its function says, and its target."""
-    view = checking.view
-    frame = _called(checking, Position())
-    if view.mode == "append" and "Aggregate" in plan_of(frame).kinds():
-        raise NotVerifiable(
-            f"the view {view.name!r} shows a group only once its watermark has passed, so the log up to "
-            "a position does not say what it must hold",
-            hint="views in mode update can be compared",
-        )
-    shape = shape_of(view, frame)
-    return shape, store_of(view, shape)
-
-
-def _called(checking: Checking, position: Position) -> DataFrame:
-    view = checking.view
-    try:
-        return result_of(view, checking.context(position), checking.keep)
-    except HeadwaterError:
-        raise
-    except Exception as error:
-        raise PipelineError(
-            f"the view {view.name!r} ({view.place}) cannot be computed from the log as a whole: "
-            f"{brief(error)}"
-        ) from error
-
-
-def _expected(checking: Checking, position: Position, shape: Shape) -> DataFrame:
-    """What the view must hold: its function over everything, and of each key the last row."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    frame = _called(checking, position)
-    names = [F.col(order.quoted(name)) for name in shape.schema.names]
-    if shape.kind is Kind.APPEND:
-        return _counted(frame.select(*names))
-    rows = order.arranged(frame, replace(shape, kind=Kind.UPSERT))
-    keys = [F.col(order.quoted(name)) for name in shape.key]
-    for key in keys:
-        rows = rows.where(key.isNotNull())
-    last = F.max_by(F.struct(*names, "_deleted"), order.order_of(shape)).alias("_row")
-    grouped = rows.groupBy(*(key.alias(f"_by_{n}") for n, key in enumerate(keys))).agg(last)
-    return grouped.where("NOT _row._deleted").select("_row.*").drop("_deleted")
-
-
-def _counted(frame: DataFrame) -> DataFrame:
-    """Rows without a key: each is its own key, and how often it is there is its value."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return frame.groupBy(*(order.quoted(n) for n in frame.columns)).agg(F.count("*").alias(_COUNT))
-
-
 def _taken(checking: Checking, target: Target, folder: Path) -> tuple[Applied, DataFrame]:
     """The view's rows as of one moment, out of the store's way, and how far they go."""
     import pyarrow as pa
@@ -240,7 +155,7 @@ def _taken(checking: Checking, target: Target, folder: Path) -> tuple[Applied, D
     if kind_of(view) is Kind.HISTORY:
         found = found.where("current")
     found = found.select(*(order.quoted(name) for name in target.shape.schema.names))
-    return applied, _counted(found) if kind_of(view) is Kind.APPEND else found
+    return applied, counted(found) if kind_of(view) is Kind.APPEND else found
 
 
 def _expected_of(
@@ -249,7 +164,7 @@ def _expected_of(
     from pyspark.sql import functions as F  # noqa: N812
 
     wanted = F.broadcast(checking.spark.createDataFrame(keys))
-    rows = _expected(checking, position, shape).join(wanted, list(shape.key), "left_semi")
+    rows = expected(checking, position, shape).join(wanted, list(shape.key), "left_semi")
     table = rows.select(*(order.quoted(n) for n in shape.schema.names)).toArrow()
     return [dict(row) for row in table.cast(shape.schema).to_pylist()]
 

@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.pipelines.context import current
 from headwater.pipelines.declarations import (
+    ADD,
     DEAD_LETTER,
     DECLARED,
     KINDS,
     MICRO_BATCH,
     MODES,
+    NEW_COLUMNS,
     ON_REFUSED,
     SPEEDS,
     Mode,
@@ -51,30 +53,38 @@ def stream(
 ) -> DataFrame:
     """The records of a topic (or of several: `"a,b"`) as a streaming DataFrame of events.
 
-    Without `schema`: the columns of Spark's Kafka source (key, value, topic, partition, offset,
-    timestamp, timestampType). With `schema` (`"id STRING, total DOUBLE"`): JSON values decoded into
-    these columns, then `_key`, `_topic`, `_partition`, `_offset` and `_timestamp` of the record; a
-    value that does not fit goes to the view's dead-letter topic, `dlq.headwater-NAME`.
+    With `schema` (`"id STRING, total DOUBLE"`): values decoded into these columns (JSON, or what a
+    registry knows the schema of), then `_key`, `_topic`, `_partition`, `_offset` and `_timestamp` of the
+    record; a value that does not fit goes to the view's dead-letter topic, `dlq.headwater-NAME`. Without
+    `schema`: the columns that the registry has for the topic; and where there is none, those of Spark's
+    Kafka source (key, value, topic, partition, offset, timestamp, timestampType).
 
     `starting` is where a query begins that has no checkpoint yet: `earliest`, `latest`, or Spark's
     JSON of offsets. `options` go to the source as they are.
     """
+    from headwater.pipelines import registry
     from headwater.pipelines.sources import events
 
-    context = current()
+    context, given = current(), dict(options or {})
     context.streams.extend(name.strip() for name in topic.split(","))
-    return events(context, topic, schema=schema, starting=starting, options=options or {})
+    if schema is not None:
+        given = {**registry.decoded(context, schema, given), **given}
+    elif (found := registry.of_stream(context, topic, given)) is not None:
+        schema, given = found.schema, {**found.options, **given}
+    return events(context, topic, schema=schema, starting=starting, options=given)
 
 
 def table(
     topic: str,
     *,
-    schema: str,
-    key: str | Sequence[str],
+    schema: str | None = None,
+    key: str | Sequence[str] | None = None,
     starting: str = "earliest",
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """A change stream understood as a table: its rows as they are, with the columns of `schema`.
+
+    Without `schema` and `key`, the registry has them: of the topic's subjects TOPIC-value and TOPIC-key.
 
     Values are Debezium's envelope or plain rows, where a record without a value deletes its key. A
     view over tables is kept current row by row, deletes included; see docs/views-over-tables.md.
@@ -88,7 +98,7 @@ def table(
 
     context = current()
     context.tables.append(topic)
-    keys = (key,) if isinstance(key, str) else tuple(key)
+    keys = (key,) if isinstance(key, str) else tuple(key or ())
     return changes(
         context, topic, schema=schema, key=keys, starting=starting, options=options or {}
     )
@@ -101,6 +111,7 @@ def view(
     to: str | Callable[[Batch], object] | None = None,
     kind: str | None = None,
     on_refused: str = DEAD_LETTER,
+    new_columns: str = ADD,
     mode: Mode | None = None,
     every: str | None = None,
     speed: str = MICRO_BATCH,
@@ -110,30 +121,29 @@ def view(
 
     `name` also names the checkpoint and the consumer group (`headwater-NAME`). `key`: the columns
     that make a row one row. `to`: SCHEME:REST, or a function that gets each batch; without it, the topic
-    of the view's name. `kind` is how a database or store keeps the rows: `upsert` (one row per key),
-    `append`, or `history` (every version of a row with its times). `on_refused`: a row that the store
-    does not take goes to the view's dead letters, or stops the query (`fail`). `mode` is Spark's output
-    mode, `every` the time between two micro-batches, `speed` may be `real-time`.
+    of the view's name. `kind` is how a store keeps the rows: `upsert` (one row per key), `append`, or
+    `history` (every version of a row with its times). `on_refused`: a row that the store does not take is a
+    dead letter, or stops the query (`fail`). `new_columns`: those that come upstream while it runs appear
+    (`add`) or not (`ignore`). `mode` is Spark's, `every` the time between batches, `speed` also `real-time`.
     """
-    complaint = _complaint(name, mode, speed) or _complaint_about_rows(name, kind, on_refused)
+    complaint = _complaint(name, mode, speed) or _about_rows(name, kind, on_refused, new_columns)
 
     def declare(function: Function) -> Function:
-        place = _place(function)
         if complaint is not None:
-            raise PipelineError(f"{place}: {complaint}")
-        keys = (key,) if isinstance(key, str) else tuple(key)
+            raise PipelineError(f"{_place(function)}: {complaint}")
         declared = View(
             name,
             function,
             to=f"topic:{name}" if to is None else _named(to),
-            key=keys,
+            key=(key,) if isinstance(key, str) else tuple(key),
             mode=mode,
             every=every,
             speed=speed,
             options={str(name): str(value) for name, value in (options or {}).items()},
-            place=place,
+            place=_place(function),
             kind=kind or "",
             on_refused=on_refused,
+            new_columns=new_columns,
             effect=to if callable(to) else None,
         )
         DECLARED.add(declared)
@@ -155,12 +165,15 @@ def _complaint(name: str, mode: str | None, speed: str) -> str | None:
     return None
 
 
-def _complaint_about_rows(name: str, kind: str | None, on_refused: str) -> str | None:
+def _about_rows(name: str, kind: str | None, on_refused: str, new_columns: str) -> str | None:
     if kind is not None and kind not in KINDS:
         return f"the view {name!r} asks for kind {kind!r}; there are {', '.join(KINDS)}"
     if on_refused not in ON_REFUSED:
         said = ", ".join(ON_REFUSED)
         return f"the view {name!r} has on_refused={on_refused!r}; there are {said}"
+    if new_columns not in NEW_COLUMNS:
+        said = ", ".join(NEW_COLUMNS)
+        return f"the view {name!r} has new_columns={new_columns!r}; there are {said}"
     return None
 
 

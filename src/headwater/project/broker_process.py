@@ -19,7 +19,7 @@ from pathlib import Path
 from headwater.errors import HeadwaterError
 from headwater.log.meta import cluster_id
 from headwater.project.hello import cluster_at
-from headwater.project.leash import leashed
+from headwater.project.parent_death import ends_with_parent
 from headwater.project.ports import free_port
 
 START_DEADLINE_S = 30.0
@@ -63,7 +63,7 @@ class BrokerProcess:
             words += ["--set", f"{name}={value}"]
         begin = time.perf_counter()
         self._process = subprocess.Popen(
-            leashed(sys.executable, "-m", "headwater", *words),
+            ends_with_parent(sys.executable, "-m", "headwater", *words),
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=self._output,

@@ -9,29 +9,20 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import chdir
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from headwater.errors import HeadwaterError
 from headwater.log.meta import cluster_id
-from headwater.project import packages, record
+from headwater.project import packages, record, secret_check
+from headwater.project import values as settings_check
 from headwater.project.file import Project
-from headwater.project.hello import Answer, cluster_at, hello
+from headwater.project.hello import Answer, cluster_at, hello, page_answers
 from headwater.project.parts import Part, parts_of
 from headwater.project.ports import cannot_listen
+from headwater.project.values import Finding
 
 DISK_BYTES = 1024**3
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What one check came to."""
-
-    name: str
-    ok: bool
-    sentence: str
-    remedy: str | None = None
 
 
 def examine(project: Project) -> Iterator[Finding]:
@@ -40,6 +31,9 @@ def examine(project: Project) -> Iterator[Finding]:
     with chdir(project.folder):  # where the parts will run, and from where all paths are meant
         yield from guarded("log", lambda: _log(project))
         yield from guarded("disk", lambda: _disk(project))
+        yield from settings_check.examine(project)
+        for section, said in secret_check.missing(project):
+            yield Finding(f"secrets of [{section}]", False, said)
         if project.pipelines:
             yield from guarded("java", _java)
             yield from guarded("pipelines", lambda: _pipelines(project))
@@ -79,6 +73,18 @@ def _log(project: Project) -> Finding:
     if taken is None:
         return Finding("log", True, f"{address} is free")
     return Finding("log", False, taken, "stop what is there, or give another `listen` in [log]")
+
+
+def web_address(section: str, listen: str, *, is_secure: bool) -> Finding:
+    """Whether the edges, or whoever has this section, are there or could be."""
+    name = f"{section}: address"
+    if page_answers(listen, timeout_s=3.0, is_secure=is_secure):
+        return Finding(name, True, f"somebody answers at {listen}")
+    taken = cannot_listen(listen)
+    if taken is None:
+        return Finding(name, True, f"{listen} is free")
+    remedy = f"stop what is there, or give another `listen` in [{section}]"
+    return Finding(name, False, taken, remedy)
 
 
 def _is_own(project: Project) -> bool:

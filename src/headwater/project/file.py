@@ -12,28 +12,26 @@ its line and what mends it; a file with a mistake starts nothing.
     paths = ["pipelines"]           listen = "127.0.0.1:8765"
                                     read_only = false
     [edges…]   see `edges.config`   token = "${HEADWATER_CONSOLE_TOKEN}"
+    [schemas…] see `edges.registry.config`
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from headwater import format_version
 from headwater.errors import HeadwaterError, nearest
-from headwater.project import roles, spark_master, tls
+from headwater.project import ports, roles, spark_master, tls
+from headwater.project.mistakes import BadProject, Lines
 from headwater.secrets import is_reference
 
 FILE = "headwater.toml"
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[^\s:,]+):([0-9]{1,5})")
-
-
-class BadProject(HeadwaterError):
-    """A project file that cannot be used; the sentence has a line for each mistake."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +58,8 @@ class Project:
     """What is given of its settings; None: no console is wanted."""
     edges: Mapping[str, Any] | None = None
     """As written: `headwater.edges.config` reads and checks it. None: no edges are wanted."""
+    schemas: Mapping[str, object] | None = None
+    """The same, for `headwater.edges.registry.config`."""
 
     @property
     def folder(self) -> Path:
@@ -122,8 +122,7 @@ def _are_settings(value: object) -> str | None:
 
 
 def _is_count(value: object) -> str | None:
-    good = isinstance(value, int) and not isinstance(value, bool) and value > 0
-    return None if good else "is no number from 1 on"
+    return None if type(value) is int and value > 0 else "is no number from 1 on"
 
 
 def _is_choice(value: object) -> str | None:
@@ -136,7 +135,7 @@ def _is_reference(value: object) -> str | None:
 
 
 _Check = Callable[[object], str | None]
-_PAGE: dict[str, _Check] = {"listen": _is_address, "tls": tls.complaint}
+_PAGE: dict[str, _Check] = {"listen": _is_address, "tls": tls.complaint, **ports.CHECKS}
 _SECTIONS: dict[str, dict[str, _Check]] = {
     "log": {
         "data": _is_text,
@@ -146,7 +145,7 @@ _SECTIONS: dict[str, dict[str, _Check]] = {
     },
     "spark": {
         "master": spark_master.complaint,
-        "remote": _is_text,
+        "remote": spark_master.remote_complaint,
         "checkpoints": _is_text,
         "conf": _are_settings,
     },
@@ -158,6 +157,7 @@ _SECTIONS: dict[str, dict[str, _Check]] = {
     "console": {**_PAGE, **roles.CHECKS, "read_only": _is_choice, "token": _is_reference},
 }
 _NAMED = ("capture", "views")
+_SECRET = ("token", "tokens", "oidc", "settings", "conf")
 
 
 class _Reader:
@@ -165,12 +165,11 @@ class _Reader:
 
     def __init__(self, path: Path, text: str) -> None:
         self.mistakes: list[str] = []
-        self._path = path
-        self._lines = Lines(text)
+        self._path, self._lines = path, Lines(text)
 
     def read(self, document: Mapping[str, Any]) -> Project:
         for name in document:
-            known = (*_SECTIONS, *_NAMED, "edges")
+            known = (*_SECTIONS, *_NAMED, "edges", "schemas")
             if name not in known:
                 self._say(name, None, f"there is no section [{name}]{nearest(name, known)}")
         found = {name: self._section(name, document.get(name, {})) for name in _SECTIONS}
@@ -183,10 +182,6 @@ class _Reader:
             )
         if "master" in spark and "remote" in spark:
             self._say("spark", "remote", "`master` and `remote` are two places to run: give one")
-        edges = document.get("edges")
-        if edges is not None and not isinstance(edges, dict):
-            self._say("edges", None, "[edges] is a section with lines of its own, not a value")
-            edges = None
         captures = self._named("capture", document.get("capture", {}), "from", self._capture)
         views = self._named("views", document.get("views", {}), "to", self._view)
         return Project(
@@ -205,8 +200,15 @@ class _Reader:
             captures=captures,
             views=views,
             console=found["console"] if "console" in document else None,
-            edges=edges,
+            edges=self._raw("edges", document.get("edges")),
+            schemas=self._raw("schemas", document.get("schemas")),
         )
+
+    def _raw(self, name: str, found: object) -> dict[str, object] | None:
+        """A section that its own package checks."""
+        if found is not None and not isinstance(found, dict):
+            self._say(name, None, f"[{name}] is a section with lines of its own, not a value")
+        return found if isinstance(found, dict) else None
 
     def _default_pipelines(self) -> list[str]:
         return ["pipelines"] if (self._path.parent / "pipelines").is_dir() else []
@@ -222,7 +224,8 @@ class _Reader:
                 near = nearest(key, _SECTIONS[name])
                 self._say(name, key, f"[{name}] has no setting {key!r}{near}")
             elif (complaint := check(value)) is not None:
-                self._say(name, key, f"{key} = {value!r} {complaint}")
+                shown = "" if key in _SECRET else f" = {value!r}"
+                self._say(name, key, f"{key}{shown} {complaint}")
             else:
                 good[key] = value
         return good
@@ -260,34 +263,6 @@ class _Reader:
 
     def _say(self, section: str, key: str | None, sentence: str) -> None:
         self.mistakes.append(f"{self._path}:{self._lines.number(section, key)}: {sentence}")
-
-
-class Lines:
-    """Where in a file a section or a setting stands: TOML's reader does not tell."""
-
-    def __init__(self, text: str) -> None:
-        self._lines = text.splitlines()
-
-    def number(self, section: str, key: str | None) -> int:
-        inside = 1
-        for number, found in self._headers():
-            if found == section or (key is not None and found == f"{section}.{key}"):
-                inside = number
-                break
-        if key is None:
-            return inside
-        for number in range(inside, len(self._lines) + 1):
-            line = self._lines[number - 1].strip()
-            if number > inside and line.startswith("["):
-                break
-            if re.match(rf'"?{re.escape(key)}"?\s*=', line):
-                return number
-        return inside
-
-    def _headers(self) -> Iterator[tuple[int, str]]:
-        for number, line in enumerate(self._lines, 1):
-            if match := re.match(r"\s*\[+\s*([^\]]+?)\s*\]+", line):
-                yield number, match[1].replace('"', "")
 
 
 def _texts(section: Mapping[str, Any]) -> dict[str, str]:

@@ -81,6 +81,9 @@ def _text(answer: bytes, at: int) -> tuple[str | None, int]:
     return answer[at + 2 : end].decode(), end
 
 
+_WANTS_CERTIFICATE = ("TLSV13_ALERT_CERTIFICATE_REQUIRED", "SSLV3_ALERT_HANDSHAKE_FAILURE")
+
+
 def page_answers(address: str, timeout_s: float, *, is_secure: bool = False) -> bool:
     """Whether the console, or the edges, are at HOST:PORT, and well."""
     host, _, port = address.strip().rpartition(":")
@@ -96,6 +99,8 @@ def page_answers(address: str, timeout_s: float, *, is_secure: bool = False) -> 
         return connection.getresponse().status == 200
     except (RemoteDisconnected, ConnectionResetError, BrokenPipeError):
         return is_secure  # it has shown its certificate, and wants to see ours (ssl.client.auth)
+    except ssl.SSLError as error:
+        return error.reason in _WANTS_CERTIFICATE
     except (OSError, HTTPException):
         return False
     finally:

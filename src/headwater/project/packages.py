@@ -13,7 +13,12 @@ Needs = Mapping[str, str]
 PIPELINES: Needs = dict.fromkeys(("pyspark", "pyarrow", "numba", "pandas"), "spark")
 REMOTE: Needs = dict.fromkeys(("grpc", "grpc_status"), "connect")
 CONSOLE: Needs = dict.fromkeys(("nicegui", "uvicorn", "starlette"), "console")
-EDGES: Needs = dict.fromkeys(("fastapi", "uvicorn", "httptools", "msgspec", "orjson"), "edges")
+EDGES: Needs = dict.fromkeys(
+    ("fastapi", "uvicorn", "httptools", "msgspec", "orjson", "jsonschema_rs"), "edges"
+)
+SCHEMAS: Needs = dict.fromkeys(
+    ("fastavro", "grpc_tools", "jsonschema", "starlette", "uvicorn", "httptools"), "schemas"
+)
 _STORES: Mapping[str, Needs] = {
     "postgres": {"psycopg": "postgres"},
     "postgresql": {"psycopg": "postgres"},

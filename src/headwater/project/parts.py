@@ -11,11 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headwater.project import packages
+from headwater.project import packages, record
 from headwater.project.file import Project
+from headwater.schemas.address import LISTEN as SCHEMAS_LISTEN
+from headwater.schemas.address import is_served, registry_of
 from headwater.secrets import Environment
 
 BROKER, PIPELINES, CONSOLE, EDGES = "broker", "pipelines", "console", "edges"
+SCHEMAS = "schemas"
 CONSOLE_LISTEN = "127.0.0.1:8765"
 EDGES_LISTEN = "127.0.0.1:8086"
 
@@ -69,6 +72,8 @@ class Part:
 def parts_of(project: Project) -> list[Part]:
     """In the order in which they start."""
     parts = [] if project.bootstrap else [_broker(project)]
+    if project.schemas is not None and is_served(project.schemas):
+        parts.append(_schemas(project, project.schemas))
     parts += [_capture(project, name) for name in project.captures]
     if project.pipelines:
         parts.append(_pipelines(project))
@@ -103,6 +108,7 @@ def _capture(project: Project, name: str) -> Part:
 def _pipelines(project: Project) -> Part:
     words = ["run", *project.pipelines, "--bootstrap", project.address]
     words += ["--checkpoints", project.checkpoints, "--wait-for-topics"]
+    words += ["--control", str(record.FOLDER)]
     words += ["--remote", project.remote] if project.remote else ["--master", project.master]
     if project.batch_records_max != Project.batch_records_max:
         words += ["--batch-records-max", str(project.batch_records_max)]
@@ -110,6 +116,9 @@ def _pipelines(project: Project) -> Part:
         words += ["--batch-bytes-max", str(project.batch_bytes_max)]
     secrets = Environment()
     words += placed(project, secrets)
+    if project.schemas is not None:
+        # The pipelines' own name for it; a password in it stays out of what people see.
+        secrets["HEADWATER_REGISTRY"] = secrets.address(registry_of(project.schemas))
     needs = {
         **packages.PIPELINES,
         **(packages.REMOTE if project.remote else {}),
@@ -137,6 +146,7 @@ def _console(project: Project, console: Mapping[str, Any]) -> Part:
         words,
         stops=0,
         page_at=at,
+        environment=_others_registry(project),
         is_secure=bool(console.get("tls")),
         needs=packages.CONSOLE,
     )
@@ -146,5 +156,31 @@ def _edges(project: Project, edges: Mapping[str, Any]) -> Part:
     words = ("edges", "--project", project.path.name)
     at = edges.get("listen", EDGES_LISTEN)
     return Part(
-        EDGES, words, stops=1, page_at=at, is_secure=bool(edges.get("tls")), needs=packages.EDGES
+        EDGES,
+        words,
+        stops=1,
+        page_at=at,
+        is_secure=bool(edges.get("tls")),
+        environment=_others_registry(project),
+        needs=packages.EDGES,
+    )
+
+
+def _others_registry(project: Project) -> Mapping[str, str]:
+    """For who reads `_schemas` of the log himself, unless the registry is somebody else's."""
+    if project.schemas is None or is_served(project.schemas):
+        return {}
+    return {"HEADWATER_REGISTRY": registry_of(project.schemas)}
+
+
+def _schemas(project: Project, schemas: Mapping[str, object]) -> Part:
+    words = ("schemas", "serve", "--project", project.path.name)
+    at = str(schemas.get("listen", SCHEMAS_LISTEN))
+    return Part(
+        SCHEMAS,
+        words,
+        stops=2,
+        page_at=at,
+        is_secure=bool(schemas.get("tls")),
+        needs=packages.SCHEMAS,
     )

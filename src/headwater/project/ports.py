@@ -26,6 +26,9 @@ from urllib.parse import urlsplit
 _FIRST, _END = 10_000, 32_768
 _held: list[int] = []  # locks, kept until this process ends
 
+CONNECTIONS_PER_ADDRESS = 5_000
+"""Unless its section says otherwise. A proxy in front of it has one address for everybody."""
+
 
 def cannot_listen(address: str) -> str | None:
     """Why nothing can listen at HOST:PORT; None where something can."""
@@ -97,3 +100,13 @@ def same_origin(origin: str, host_header: str) -> bool:
         return bool(host_header) and urlsplit(origin).netloc.lower() == host_header.lower()
     except ValueError:
         return False
+
+
+def connections_complaint(value: object) -> str | None:
+    """What is wrong with a section's `connections_per_address`."""
+    is_right = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return None if is_right else "is no whole number from 0 on"
+
+
+CHECKS = {"connections_per_address": connections_complaint}
+"""Of a section."""

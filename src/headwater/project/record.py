@@ -20,8 +20,9 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
+from headwater import owner_only
 from headwater.views.operate.pause import is_alive
 
 FOLDER = Path("data") / "up"
@@ -43,12 +44,24 @@ class Entry:
     log: str = ""
     page: str | None = None
     """The address of its web page, where it has one."""
+    asked_by: str | None = None
+    """Who paused it, while it is paused."""
+
+    def trouble(self, what: str) -> tuple[Literal["warn", "bad"], str]:
+        """Why it does not run, for people: as somebody wanted, or not."""
+        if self.asked_by:
+            return "warn", f"{what} was paused by {self.asked_by}"
+        if self.state in ("pausing", "restarting"):
+            return "warn", f"{what} is {self.state}, as somebody asked"
+        return "bad", f"{what} is {self.state}: {self.reason or 'no reason'}"
 
 
 def write(folder: Path, entries: Sequence[Entry], address: str) -> None:
     content = {"pid": os.getpid(), "address": address, "parts": [asdict(e) for e in entries]}
     temporary = folder / f"{_FILE}.tmp"
-    temporary.write_text(json.dumps(content, indent=2))
+    with owner_only.opened(temporary) as file:
+        file.truncate(0)  # of one that was killed while it wrote
+        file.write(json.dumps(content, indent=2).encode())
     temporary.replace(folder / _FILE)
 
 
@@ -71,11 +84,6 @@ BYTES_MAX = 10 * 1024**2
 _LINE_MAX = 64 * 1024
 
 
-def _owned(path: Path) -> int:
-    """What a part prints may be anything: nobody else reads it."""
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-
 class PartLog:
     """One file, and how far it has been shown."""
 
@@ -86,7 +94,7 @@ class PartLog:
 
     def open(self) -> IO[bytes]:
         """For a process to append to; what it adds from here on is shown."""
-        output = os.fdopen(_owned(self.path), "ab")
+        output = owner_only.opened(self.path)  # what a part prints may be anything
         if self._reader is None:
             self._reader = self.path.open("rb", buffering=0)
             self._reader.seek(0, os.SEEK_END)
@@ -127,8 +135,8 @@ class PartLog:
         if os.fstat(self._reader.fileno()).st_size <= bytes_max:
             return
         before = self.path.with_suffix(".log.1")
-        with self.path.open("rb") as source, before.open("wb") as copy:
-            before.chmod(0o600)
+        with self.path.open("rb") as source, owner_only.opened(before) as copy:
+            copy.truncate(0)
             shutil.copyfileobj(source, copy)
             os.truncate(self.path, 0)
         self._reader.seek(0)

@@ -14,7 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from ipaddress import ip_network
+from urllib.parse import urlsplit
 
+from headwater.oidc import settings
+from headwater.project.ports import is_loopback
 from headwater.secrets import is_reference
 
 EVERYBODY = "*"
@@ -88,9 +92,60 @@ def minutes_complaint(value: object) -> str | None:
     return None if good else f"is no number from 1 to {MINUTES_MAX}"
 
 
+def proxies_complaint(value: object) -> str | None:
+    """What is wrong with `proxies`."""
+    try:
+        if isinstance(value, list) and all(isinstance(each, str) for each in value):
+            for each in value:
+                ip_network(each)
+            return None
+    except ValueError:
+        pass
+    return 'is no list of addresses or networks, as in ["10.0.0.5", "192.168.7.0/24"]'
+
+
+def oidc_complaint(value: object) -> str | None:
+    """What is wrong with `[console.oidc]`."""
+    if not isinstance(value, Mapping):
+        return "is a section with lines of its own"
+    said = settings.complaints(value, ("issuer",))
+    known = (*settings.SETTINGS, *_OIDC_TEXTS, "client_secret", "users", "groups")
+    said += [f"has no setting {name!r}" for name in value if name not in known]
+    if "audience" in value:
+        said.append("has audience, which is the client_id here")
+    for name in ("client_id", "address", *(each for each in ("scope",) if each in value)):
+        if not isinstance(value.get(name), str) or not value[name]:
+            said.append(f'lacks {name} = "…"')
+    address = value.get("address")
+    if isinstance(address, str) and not _is_address(address):
+        said.append(f"has the address {address!r}, which is no https://HOST as browsers see it")
+    secret = value.get("client_secret")
+    if secret is not None and not (isinstance(secret, str) and is_reference(secret)):
+        said.append('has a client_secret that is no "${NAME}" and no "file:/…"')
+    if "users" not in value and "groups" not in value:
+        said.append('lets nobody in: write [console.oidc.groups] with lines as in ops = "operator"')
+    for name in ("users", "groups"):
+        if name in value and (wrong := complaint(value[name])) is not None:
+            said.append(f"{name} {wrong}")
+    return said[0] if said else None
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        is_local = parts.scheme == "http" and is_loopback(parts.hostname or "")
+    except ValueError:
+        return False
+    is_bare = parts.path in ("", "/") and not parts.query and not parts.fragment
+    return bool(parts.hostname) and is_bare and (parts.scheme == "https" or is_local)
+
+
+_OIDC_TEXTS = ("client_id", "address", "scope")
 CHECKS: Mapping[str, Callable[[object], str | None]] = {
     "tokens": tokens_complaint,
     "users": complaint,
+    "oidc": oidc_complaint,
     "session_minutes": minutes_complaint,
+    "proxies": proxies_complaint,
 }
 """Of the settings of `[console]` that speak of roles."""

@@ -23,3 +23,9 @@ def complaint(value: object) -> str | None:
     if _MASTER.fullmatch(value) and value != "local[0]":
         return None
     return f"is no place where Spark runs{nearest(value, FORMS)}"
+
+
+def remote_complaint(value: object) -> str | None:
+    """What is wrong with the address of a Spark Connect server; None: nothing."""
+    good = isinstance(value, str) and value.startswith("sc://") and len(value) > len("sc://")
+    return None if good else 'is no Spark Connect server, as in "sc://spark:15002"'

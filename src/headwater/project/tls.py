@@ -47,6 +47,12 @@ def settings_of(said: object, log: Mapping[str, str]) -> dict[str, str] | None:
     return own | {str(k): str(v) for k, v in (said if isinstance(said, Mapping) else {}).items()}
 
 
+def certificates(said: object, log: Mapping[str, str], name: str) -> Certificates | None:
+    """Those for `tls` of the section `name`; None: there is no TLS."""
+    given = settings_of(said, log)
+    return None if given is None else Certificates(given, name)
+
+
 class Certificates:
     """What a server shows, and asks for. Raises HeadwaterError with what is wrong with the files."""
 

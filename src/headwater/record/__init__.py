@@ -5,5 +5,6 @@ no clock. Everyone who touches the log's bytes calls these modules by name:
     records   the records inside a batch
     control   the markers that end transactions
     codecs    compression
+    correction   one wrong bit of a batch set right
     errors    what can be wrong
 """

@@ -1,4 +1,4 @@
-"""The records inside a batch: reading them all, or their keys only. `build` makes the batch again.
+"""The records inside a batch: reading them all (`keys`: their keys only). `build` makes the batch again.
 
 The broker's produce and fetch paths never come here. Compaction, lookup by time, the broker's own
 topics and readers without a columnar decoder do. A record, its integers as in `varint`:
@@ -30,7 +30,16 @@ from headwater.record.builder import build
 from headwater.record.errors import CorruptBatch
 from headwater.record.varint import Buffer
 
-__all__ = ["Headers", "Record", "build", "decode", "first_at_or_after", "keys", "payload", "times"]
+__all__ = [
+    "Headers",
+    "Record",
+    "build",
+    "decode",
+    "each",
+    "first_at_or_after",
+    "payload",
+    "times",
+]
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -52,21 +61,23 @@ class Record(NamedTuple):
 
 def decode(batch: Buffer, position: int = 0) -> list[Record]:
     """All records of the batch at `position`; the checksum is the caller's business."""
+    return list(each(batch, position))
+
+
+def each(batch: Buffer, position: int = 0) -> Iterator[Record]:
+    """The same one after the other: a small batch may have millions, each a hundred times its size. Damage
+    is met where it is."""
     header = batches.read_header(batch, position)
-    data = _payload(batch, position, header)
+    data = payload(batch, header, position)
     try:
-        records = _decode(data, header)
+        if header.is_log_append_time:
+            at = header.max_timestamp
+            for record in _decode(data, header):
+                yield record._replace(timestamp=at)
+        else:
+            yield from _decode(data, header)
     except IndexError:
         raise CorruptBatch("the records break off") from None
-    if header.is_log_append_time:
-        at = header.max_timestamp
-        return [record._replace(timestamp=at) for record in records]
-    return records
-
-
-def payload(batch: Buffer, header: BatchHeader) -> bytes:
-    """The records of a batch, uncompressed."""
-    return _payload(batch, 0, header)
 
 
 def times(data: bytes, header: BatchHeader) -> Iterator[tuple[int, int]]:
@@ -89,7 +100,8 @@ def times(data: bytes, header: BatchHeader) -> Iterator[tuple[int, int]]:
         raise CorruptBatch("the records break off") from None
 
 
-def _payload(batch: Buffer, position: int, header: BatchHeader) -> bytes:
+def payload(batch: Buffer, header: BatchHeader, position: int = 0) -> bytes:
+    """The records of the batch at `position`, uncompressed."""
     if header.record_count < 0:
         raise CorruptBatch(f"a batch of {header.record_count} records")
     if header.record_count == 0 and header.size == batches.HEADER_BYTES:
@@ -97,11 +109,10 @@ def _payload(batch: Buffer, position: int, header: BatchHeader) -> bytes:
     return bytes(batches.payload(batch, position))
 
 
-def _decode(data: bytes, header: BatchHeader) -> list[Record]:
+def _decode(data: bytes, header: BatchHeader) -> Iterator[Record]:
     # One long loop, because calls would cost more than the work: integers of one or two bytes,
     # as nearly all are, are read in place. IndexError means that the data ended inside a record.
-    records: list[Record] = []
-    append, make = records.append, tuple.__new__
+    make = tuple.__new__
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     position, end, previous = 0, len(data), -1
     wide = abs(base_timestamp) >> 62  # then, or with such a delta, a sum may overflow
@@ -185,12 +196,11 @@ def _decode(data: bytes, header: BatchHeader) -> list[Record]:
             position += 1
         if position != record_end:
             raise CorruptBatch(f"a record's fields end at byte {position}, not at {record_end}")
-        append(make(Record, (base_offset + (previous >> 1), timestamp, key, value, headers)))
+        if wide and not _INT64_MIN <= timestamp <= _INT64_MAX:
+            raise CorruptBatch("a timestamp does not fit into 64 bits")
+        yield make(Record, (base_offset + (previous >> 1), timestamp, key, value, headers))
     if position != end or (previous >> 1) > header.last_offset_delta:
         raise CorruptBatch(f"{header.record_count} records do not end where the batch ends")
-    if wide and any(not _INT64_MIN <= record.timestamp <= _INT64_MAX for record in records):
-        raise CorruptBatch("a timestamp does not fit into 64 bits")
-    return records
 
 
 def _decode_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]:
@@ -215,70 +225,6 @@ def _decode_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]
     return tuple(headers), position
 
 
-def keys(batch: Buffer, position: int = 0) -> list[tuple[int, bytes | None, bool]]:
-    """Offset, key and whether there is a value, of each record: what compaction decides by.
-
-    Values and headers are skipped, not checked: this reads some batches that `decode` refuses. The
-    offsets are checked: they rise, and stay within the batch.
-    """
-    header = batches.read_header(batch, position)
-    data = _payload(batch, position, header)
-    try:
-        return _decode_keys(data, header)
-    except IndexError:
-        raise CorruptBatch("the records break off") from None
-
-
-def _decode_keys(data: bytes, header: BatchHeader) -> list[tuple[int, bytes | None, bool]]:
-    found: list[tuple[int, bytes | None, bool]] = []
-    base_offset = header.base_offset
-    position, end, previous = 0, len(data), -1
-    key: bytes | None
-    for _ in range(header.record_count):
-        n = data[position]
-        position += 1
-        if n > 127:
-            more = data[position]
-            if more > 127:
-                n, position = varint.read(data, position - 1, end)
-            else:
-                n += (more << 7) - 128
-                position += 1
-        record_end = position + (n >> 1)
-        if n & 1 or record_end > end:
-            raise CorruptBatch(f"a record at byte {position} has an impossible length")
-
-        position += 1
-        while data[position] > 127:  # the timestamp is not wanted
-            position += 1
-        position += 1
-        n = data[position]
-        position += 1
-        if n > 127:
-            n, position = varint.read(data, position - 1, end)
-        length = data[position]
-        position += 1
-        if length > 127:
-            length, position = varint.read(data, position - 1, end)
-        if length & 1:
-            key = None
-        else:
-            start = position
-            position += length >> 1
-            key = data[start:position]
-        has_value = not data[position] & 1  # an odd length is negative: no value
-        if n & 1 or position >= record_end:
-            raise CorruptBatch(f"a record's fields reach beyond its end at byte {record_end}")
-        if n <= previous:
-            raise CorruptBatch(f"the offset of a record at byte {position} is not after the last")
-        previous = n
-        found.append((base_offset + (n >> 1), key, has_value))
-        position = record_end
-    if position != end or (previous >> 1) > header.last_offset_delta:
-        raise CorruptBatch(f"{header.record_count} records do not end where the batch ends")
-    return found
-
-
 def first_at_or_after(batch: Buffer, timestamp: int, position: int = 0) -> Record | None:
     """The first record of the batch, in offset order, that is not older than `timestamp`."""
-    return next((r for r in decode(batch, position) if r.timestamp >= timestamp), None)
+    return next((r for r in each(batch, position) if r.timestamp >= timestamp), None)

@@ -1,4 +1,4 @@
-"""What a Python worker of Spark's must know about itself.
+"""What a Python worker of Spark's, and the driver where it reads itself, must know about itself.
 
 Spark's workers run Python's cyclic garbage collector, in full, after every task and every question of the
 planner. With numba, pyarrow, pandas and a client library imported that is a tenth of a second each time,
@@ -7,6 +7,7 @@ spent on looking at modules that nobody will ever let go of: more than a micro-b
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 
@@ -20,3 +21,5 @@ def settle() -> None:
         _settled = os.getpid()
         gc.collect()
         gc.freeze()
+        # Or DuckDB's binding finds its objects alive at the end, and tells a page about it.
+        atexit.register(gc.unfreeze)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from headwater.testing.embedded_broker import broker as broker
     from headwater.testing.faulty_disk import FaultyDisk as FaultyDisk
     from headwater.testing.rehearsal import Rehearsal as Rehearsal
+    from headwater.testing.target_columns import WideningConformance as WideningConformance
     from headwater.testing.targets import TargetConformance as TargetConformance
 
 _HOME = {
@@ -27,6 +28,7 @@ _HOME = {
     "OutboundConformance": "headwater.testing.bridges",
     "Rehearsal": "headwater.testing.rehearsal",
     "TargetConformance": "headwater.testing.targets",
+    "WideningConformance": "headwater.testing.target_columns",
     "bridge_end": "headwater.testing.bridges",
     "broker": "headwater.testing.embedded_broker",
 }
@@ -38,6 +40,7 @@ __all__ = [
     "OutboundConformance",
     "Rehearsal",
     "TargetConformance",
+    "WideningConformance",
     "bridge_end",
     "broker",
 ]

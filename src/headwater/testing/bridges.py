@@ -47,7 +47,7 @@ Got = Callable[[int], Awaitable[Sequence[bytes]]]
 
 
 def bridge_end(
-    address: str, kind: type[Bridge] | None = None, options: Mapping[str, Any] | None = None
+    address: str, kind: type[Bridge] | None = None, options: Mapping[str, object] | None = None
 ) -> End:
     """As headwater.toml would give it: with the defaults of the bridge's class."""
     defaults = kind.OPTIONS if kind is not None else {}

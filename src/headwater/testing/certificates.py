@@ -27,6 +27,9 @@ class Issued:
     bundle: Path
 
 
+_LONG_AGO = ("-not_before", "20200101000000Z", "-not_after", "20200102000000Z")
+
+
 class Authority:
     """Signs certificates; `certificate` is what others must trust."""
 
@@ -59,11 +62,18 @@ class Authority:
             *("-subj", subject or f"/CN={name}", "-keyout", str(key), "-out", str(request)),
         )
         extensions.write_text(_extensions(hosts))
-        _openssl(
+        signing = (
             *("x509", "-req", "-in", str(request), "-CA", str(self.certificate)),
             *("-CAkey", str(self._key), "-CAcreateserial", "-extfile", str(extensions)),
-            *("-days", "-1" if expired else "30", "-out", str(certificate)),
+            *("-out", str(certificate)),
         )
+        if not expired:
+            _openssl(*signing, "-days", "30")
+        else:
+            try:  # from OpenSSL 3.4 on, which wants an end behind the beginning
+                _openssl(*signing, *_LONG_AGO)
+            except HeadwaterError:
+                _openssl(*signing, "-days", "-1")
         bundle = self.folder / f"{name}.pem"
         bundle.write_text(key.read_text() + certificate.read_text() + self.certificate.read_text())
         return Issued(key, certificate, bundle)

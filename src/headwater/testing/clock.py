@@ -14,7 +14,8 @@ EPOCH_MS = 1_700_000_000_000
 
 
 class ManualClock:
-    """Wall-clock milliseconds and monotonic seconds that move together, only by `advance`."""
+    """Wall-clock milliseconds and monotonic seconds that move together, only by `advance`; `set` is what
+    somebody does to a machine whose clock was wrong."""
 
     def __init__(self, now_ms: int = EPOCH_MS) -> None:
         self._started_ms = now_ms
@@ -34,3 +35,8 @@ class ManualClock:
             raise ValueError(f"time does not go back: {ms} ms")
         self._now_ms += ms
         return self._now_ms
+
+    def set(self, now_ms: int) -> None:
+        """Set the wall clock, forward or back; no time passes."""
+        self._started_ms += now_ms - self._now_ms
+        self._now_ms = now_ms

@@ -15,10 +15,11 @@ import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwater.broker.broker import Broker
 from headwater.broker.clock import Clock
+from headwater.deprecation import warn
 from headwater.testing.broker_faults import BrokerFaults
 
 # Tests want their groups at once: Kafka's own test clusters set this too.
@@ -47,6 +48,14 @@ class EmbeddedBroker(Broker):
     async def stop(self) -> None:
         self.faults.heal()
         await super().stop()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            if name != "doors":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            warn("broker.doors", "broker.socket_server")
+            return self.socket_server
 
 
 @contextmanager

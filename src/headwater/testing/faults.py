@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
-from types import TracebackType
 from typing import Literal
 
 Operation = Literal[
@@ -89,12 +88,7 @@ class Fault:
     def __enter__(self) -> Fault:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
 

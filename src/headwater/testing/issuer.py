@@ -65,6 +65,7 @@ class Issuer:
     pause_s: float = 0.0
     answering: threading.Lock = field(default_factory=threading.Lock)
     more_keys: list[dict[str, object]] = field(default_factory=list)  # listed as they are
+    of_id: dict[str, object] = field(default_factory=dict)  # claims of who signs in; None: none
     expires_in: object = None  # as the token endpoint tells it; None: the truth
     asked: dict[str, int] = field(default_factory=dict)  # how often each path was
     keys: list[SigningKey] = field(default_factory=lambda: [*_first_key()])
@@ -148,7 +149,7 @@ class Issuer:
             return None
         if kept.challenge != _challenge(form.get("code_verifier", "")):
             return None
-        said = self.token(kept.person, aud=client, nonce=kept.nonce)
+        said = self.token(kept.person, **{"aud": client, "nonce": kept.nonce, **self.of_id})
         return {**found, "access_token": self.token(kept.person), "id_token": said}
 
 
@@ -186,7 +187,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif parts.path == "/keys":
             self._keys()
         elif parts.path == "/authorize":
-            self._redirect(self._issuer.authorize(_flat(parts.query)))
+            self._answer(302, "Location", self._issuer.authorize(_flat(parts.query)))
         else:
             self._json(404, {})
 
@@ -233,9 +234,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _json(self, status: int, answer: Mapping[str, object]) -> None:
         self._answer(status, "Content-Type", "application/json", json.dumps(answer).encode())
-
-    def _redirect(self, where: str) -> None:
-        self._answer(302, "Location", where)
 
     def _answer(self, status: int, name: str, value: str, body: bytes = b"") -> None:
         self.send_response(status)

@@ -47,7 +47,7 @@ SPARK = {
 def spark_for_tests(folder: Path, settings: Mapping[str, str]) -> Iterator[SparkSession]:
     """A session that is quick to start; one that is there already is used as it is."""
     from headwater.pipelines.session import require_pyspark, session
-    from headwater.testing.class_archive import options
+    from headwater.testing.kafka_jars import QUICK_JVM
 
     require_pyspark()
     from pyspark.sql import SparkSession
@@ -57,7 +57,7 @@ def spark_for_tests(folder: Path, settings: Mapping[str, str]) -> Iterator[Spark
         yield there
         return
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("JDK_JAVA_OPTIONS", " ".join(options()))
+        environment.setenv("JDK_JAVA_OPTIONS", " ".join(QUICK_JVM))
         log = folder / "spark.log"
         made = session(
             "local[2]", name="headwater test", settings={**SPARK, **settings}, log_file=log

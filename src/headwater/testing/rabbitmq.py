@@ -13,47 +13,35 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import signal
-import socket
 import subprocess
-import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from headwater.errors import HeadwaterError
 from headwater.project.ports import free_port
 from headwater.testing.kafka_jars import MissingServer, find_program
+from headwater.testing.local_server import LocalServer, running
 
 # Debian's script in /usr/sbin changes to the user rabbitmq, whose folders are not ours to write to.
 _SCRIPTS = ("/usr/lib/rabbitmq/bin/rabbitmq-server", "/usr/local/sbin/rabbitmq-server")
-_DEADLINE_S = 90.0
-_AMQP_GREETING = b"AMQP\x00\x00\x09\x01"
 
 
-class RabbitMQStartError(HeadwaterError):
-    """It did not come up; the message carries the end of its log."""
-
-
-class RabbitMQ:
+class RabbitMQ(LocalServer):
     """One node; made by `rabbitmq()`."""
 
+    name = "rabbitmq"
+    greeting = b"AMQP\x00\x00\x09\x01"
+    answer = b"\x01\x00\x00"  # Connection.Start: a method frame on channel 0
+    deadline_s = 300.0  # five seconds on a machine with nothing else to do, a minute on a busy one
+
     def __init__(self, folder: Path, settings: Mapping[str, object]) -> None:
-        self.folder = folder
-        self.port = free_port()
+        super().__init__(folder)
         self._script = _script()
         self._settings = settings
         self._epmd: subprocess.Popen[bytes] | None = None
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         return f"amqp://guest:guest@127.0.0.1:{self.port}/"
-
-    @property
-    def log(self) -> str:
-        return (self.folder / "rabbitmq.log").read_text(errors="replace")
 
     def start(self) -> None:
         environment = self._prepared()
@@ -62,31 +50,13 @@ class RabbitMQ:
                 [find_program("epmd", "erlang-base")], env=environment,
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )  # fmt: skip
-        with (self.folder / "rabbitmq.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [self._script], env=environment, cwd=self.folder,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
-        deadline = time.monotonic() + _DEADLINE_S
-        while not _greets(self.port):
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RabbitMQStartError(f"RabbitMQ did not start:\n{self.log[-3000:]}")
-            time.sleep(0.02)  # between two questions, not instead of one
-
-    def kill(self) -> None:
-        """kill -9 of the node: of its script and of all that it has started."""
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait(_DEADLINE_S)
-            self._process = None
+        self.run([self._script], environment)
 
     def stop(self) -> None:
-        """As `kill`: nobody reads the folder again, and a clean stop takes seconds."""
-        self.kill()
+        super().stop()
         if self._epmd is not None:
             self._epmd.kill()
-            self._epmd.wait(_DEADLINE_S)
+            self._epmd.wait(self.deadline_s)
             self._epmd = None
 
     def _prepared(self) -> dict[str, str]:
@@ -122,16 +92,8 @@ class RabbitMQ:
 @contextlib.contextmanager
 def rabbitmq(settings: Mapping[str, object] | None = None) -> Iterator[RabbitMQ]:
     """A running node; stopped, and its folder removed, at the end. `settings`: of rabbitmq.conf."""
-    folder = Path(tempfile.mkdtemp(prefix="rabbitmq-"))
-    try:
-        server = RabbitMQ(folder, settings or {})
-        try:
-            server.start()
-            yield server
-        finally:
-            server.stop()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with running(lambda folder: RabbitMQ(folder, settings or {})) as server:
+        yield server
 
 
 def _script() -> str:
@@ -139,13 +101,3 @@ def _script() -> str:
         if Path(script).exists():
             return script
     raise MissingServer("RabbitMQ is not installed: sudo apt-get install rabbitmq-server")
-
-
-def _greets(port: int) -> bool:
-    """Whether it answers a client's first bytes with Connection.Start, a method frame on channel 0."""
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=2.0) as connection:
-            connection.sendall(_AMQP_GREETING)
-            return connection.recv(3) == b"\x01\x00\x00"
-    except OSError:
-        return False

@@ -180,11 +180,11 @@ class Rehearsal:
 
     # ---- what comes out ---------------------------------------------------------------------------
 
-    def rows(self, view: Which) -> list[dict[str, Any]]:
+    def rows(self, view: Which) -> list[dict[str, object]]:
         """The view as its readers see it: its rows, sorted. Of a topic with a key, the last of each."""
         return rows_of(self._seen(view), self.spark, self._desk, latest=True)
 
-    def changes(self, view: Which) -> list[dict[str, Any]]:
+    def changes(self, view: Which) -> list[dict[str, object]]:
         """Every row that went into a view of a topic, in the log's order; deletes have `_deleted`."""
         return rows_of(self._seen(view), self.spark, self._desk, latest=False)
 
@@ -193,7 +193,7 @@ class Rehearsal:
         self._desk.append()
         return self._desk.records(topic)
 
-    def batch(self, view: Which) -> list[dict[str, Any]]:
+    def batch(self, view: Which) -> list[dict[str, object]]:
         """What the view's function gives in one batch over all that is in the log, sorted."""
         self._desk.append()
         (declared,) = self._find((view,))

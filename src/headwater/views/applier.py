@@ -3,7 +3,7 @@
 The foreachBatch of every view that lives in a target; runs on the driver.
 
     arrange   the last change of each key, all rows of a key in one task    (ordering)
-    stage     each task puts its part aside                                 (Target.stage)
+    stage     each task puts its part aside; few rows the driver            (Target.stage)
     letters   rows that the target refused go to the dead-letter topic      (deadletters)
     commit    the parts and the position become visible together            (Target.commit)
 
@@ -18,13 +18,14 @@ backup put back, a folder removed), and is refused before rows are lost or doubl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from headwater.client.position import Position
 from headwater.errors import HeadwaterError
 from headwater.local_path import local_path
 from headwater.views import offset_log, order
+from headwater.views.batch_name import is_connect
 from headwater.views.dead_letters import Letters, Origin, RefusedRow
 from headwater.views.operate.pause import wait_while_held
 from headwater.views.stage import (
@@ -35,6 +36,7 @@ from headwater.views.stage import (
     identity,
     key_text,
     stage_part,
+    stage_rows,
     with_keys,
 )
 from headwater.views.targets.contract import (
@@ -53,6 +55,9 @@ if TYPE_CHECKING:
 
 TAKEN_AWAY = 1_000_000
 """From here on, numbers of parts that are no task's."""
+FEW = 2_000
+"""Records of a batch, and rows of the one before it, up to which the driver takes its rows as they are: for
+few of them an exchange and a worker of Python's cost more than all the rest."""
 REFUSED_MAX = 10_000
 """Of one batch. More are no bad rows but a view that does not fit its target."""
 
@@ -80,6 +85,8 @@ class Applying:
         self._letters = letters
         self._epoch = -1
         self._applied: Applied | None = None
+        self._last_rows: int | None = None
+        """Of the batch before, in this run."""
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """What Spark calls for each batch."""
@@ -118,13 +125,39 @@ class Applying:
             frame.write.format("noop").mode("overwrite").save()
             return
         applied = Applied(batch, self._epoch, position)
-        staged = self._stage(frame, batch)
+        few, self._last_rows = self._has_few(frame, position), None
+        staged = [self._stage_here(frame, batch)] if few else self._stage(frame, batch)
+        self._bring(staged, applied, frame.sparkSession, lambda: frame)
+
+    def apply_few(
+        self,
+        rows: pa.Table,
+        batch: int,
+        position: Position,
+        spark: SparkSession,
+        frame: Callable[[], DataFrame],
+    ) -> None:
+        """The same for rows that were computed and arranged (`order.arranged`, not spread): few of them.
+        `frame` gives them once more, to find out where refused ones came from."""
+        if not self.is_due(batch, position):
+            return
+        applied = Applied(batch, self._epoch, position)
+        self._bring([self._staged(rows, batch)], applied, spark, frame)
+
+    def _bring(
+        self,
+        staged: Sequence[Staged],
+        applied: Applied,
+        spark: SparkSession,
+        frame: Callable[[], DataFrame],
+    ) -> None:
         refused = [each for part in staged for each in part.part.refused]
-        self._refuse(refused, applied, 0, frame.sparkSession, frame)
+        self._refuse(refused, applied, 0, spark, frame)
         parts = [each.part for each in staged if each.part.rows]
-        parts += self._taken_away(batch, refused)
-        self._commit(applied, parts, frame.sparkSession, frame)
+        parts += self._taken_away(applied.batch, refused)
+        self._commit(applied, parts, spark, frame)
         self._applied = applied
+        self._last_rows = sum(each.part.rows for each in staged)
 
     def apply_rows(
         self, rows: pa.Table, batch: int, position: Position, spark: SparkSession
@@ -146,6 +179,22 @@ class Applying:
         self._commit(applied, parts, spark)
         self._applied = applied
 
+    def _has_few(self, frame: DataFrame, position: Position) -> bool:
+        """Whether a batch probably has few rows. Nobody knows before it is computed: a window may close for
+        many keys at once. Where they are too many for the driver the query fails, and begins with tasks."""
+        known, rows = self._applied, self._last_rows
+        if known is None or rows is None or not position.offsets:
+            return False
+        few = rows <= FEW and known.position.behind(position) <= FEW
+        return few and not is_connect(frame.sparkSession)
+
+    def _stage_here(self, frame: DataFrame, batch: int) -> Staged:
+        return self._staged(order.arranged(frame, self.target.shape, spread=False).toArrow(), batch)
+
+    def _staged(self, rows: pa.Table, batch: int) -> Staged:
+        given = iter(rows.to_batches(ROWS_AT_ONCE))
+        return Staged(stage_rows(self.target, batch, 0, given, every=self._every))
+
     def _stage(self, frame: DataFrame, batch: int) -> list[Staged]:
         target, every = self.target, self._every
 
@@ -161,7 +210,7 @@ class Applying:
         applied: Applied,
         parts: Sequence[Part],
         spark: SparkSession,
-        frame: DataFrame | None = None,
+        frame: Callable[[], DataFrame] | None = None,
     ) -> None:
         turn, given = 0, list(parts)
         while True:
@@ -191,7 +240,7 @@ class Applying:
         applied: Applied,
         turn: int,
         spark: SparkSession,
-        frame: DataFrame | None = None,
+        frame: Callable[[], DataFrame] | None = None,
     ) -> None:
         if not refusals:
             return
@@ -206,7 +255,7 @@ class Applying:
                 f"{self.target.address} refuses {len(refusals)} rows of one batch of the view "
                 f"{view!r}, the first because: {first.reason}; {first.row}"
             )
-        origins = {} if frame is None else self._origins(frame, refusals)
+        origins = {} if frame is None else self._origins(frame(), refusals)
         shape = self.target.shape
         known = []
         for each in refusals:

@@ -30,8 +30,8 @@ TIME = "_timestamp"
 _OFFSET_BITS = 48
 
 
-def arranged(frame: DataFrame, shape: Shape) -> DataFrame:
-    """The columns that tasks need; all rows of a key in one task."""
+def arranged(frame: DataFrame, shape: Shape, *, spread: bool = True) -> DataFrame:
+    """The columns that tasks need; all rows of a key in one task. `spread`: over several tasks."""
     from pyspark.sql import functions as F  # noqa: N812
 
     columns = [F.col(quoted(name)) for name in shape.schema.names]
@@ -43,7 +43,7 @@ def arranged(frame: DataFrame, shape: Shape) -> DataFrame:
     if shape.kind is Kind.HISTORY:
         columns.append(F.col(quoted(_time_column(shape))).cast("timestamp").alias(VALID_FROM))
     rows = frame.select(*columns)
-    if shape.kind is Kind.APPEND:
+    if shape.kind is Kind.APPEND or not spread:
         return rows
     return rows.repartition(*(F.col(quoted(name)) for name in shape.key))
 

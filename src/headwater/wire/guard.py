@@ -72,6 +72,12 @@ def check(schema: Any, view: memoryview, position: int) -> int:
     return ELEMENTS_MAX - allowed[0]
 
 
+def tagged_fields(view: memoryview, position: int) -> int:
+    """The position behind the tagged fields of a header, of which none means anything. Raises WireError,
+    and IndexError at the end of the bytes."""
+    return _NO_TAGS(view, position, [ELEMENTS_MAX])
+
+
 def unsigned_varint(view: memoryview, position: int) -> tuple[int, int]:
     """A varint of at most five bytes, and the position behind it."""
     value = view[position]
@@ -226,3 +232,6 @@ def _tagged_step(tagged: dict[int, Step]) -> Step:
         return position
 
     return step
+
+
+_NO_TAGS = _tagged_step({})

@@ -27,7 +27,6 @@ from kio.serial import entity_reader
 from headwater.record.varint import Buffer
 from headwater.wire import guard
 from headwater.wire.errors import WireError
-from headwater.wire.guard import unsigned_varint
 from headwater.wire.writer import Put, entity_writer
 
 API_VERSIONS = 18
@@ -77,7 +76,9 @@ def weighed(frame: Buffer, header: Header) -> tuple[Any, int]:
     read, schema = _request_reader(header.api_key, header.api_version)
     view = memoryview(frame).toreadonly()
     try:
-        position = _skip_tagged_fields(view, header.size) if schema.__flexible__ else header.size
+        position = header.size
+        if schema.__flexible__:
+            position = guard.tagged_fields(view, position)
         elements = guard.check(schema, view, position)
         entity, _ = read(view, position)
     except WireError:
@@ -155,14 +156,3 @@ def _response_writer(api_key: int, api_version: int) -> tuple[Put, bytes]:
     schema: Any = load_response_schema(api_key, api_version)
     header = b"\0" if schema.__flexible__ and api_key != API_VERSIONS else b""
     return entity_writer(schema), header
-
-
-def _skip_tagged_fields(view: memoryview, position: int) -> int:
-    count, position = unsigned_varint(view, position)
-    for _ in range(min(count, len(view))):
-        _, position = unsigned_varint(view, position)
-        size, position = unsigned_varint(view, position)
-        position += size
-        if position > len(view):
-            raise WireError("a tagged field exceeds the request")
-    return position

@@ -8,6 +8,7 @@ from typing import Any
 
 from headwater.broker.groups import GroupCoordinator
 from headwater.broker.groups.join import JoinRequest
+from headwater.broker.groups.journal import RecordTooLarge
 from headwater.broker.groups.sync import SyncRequest
 from headwater.broker.health import Health
 from headwater.broker.supervisor import Supervisor
@@ -28,6 +29,12 @@ SETTINGS: dict[str, Any] = {
     "group.consumer.max.size": 100,
     "group.consumer.assignors": ["uniform", "range"],
     "group.consumer.migration.policy": "bidirectional",
+    "group.streams.session.timeout.ms": 45_000,
+    "group.streams.heartbeat.interval.ms": 5_000,
+    "group.streams.assignment.interval.ms": 0,
+    "group.streams.initial.rebalance.delay.ms": 0,
+    "group.streams.num.standby.replicas": 1,
+    "group.streams.max.size": 100,
 }
 
 
@@ -60,8 +67,13 @@ class MemoryStore:
         self.open = asyncio.Event()
         self.open.set()
         self.calls = 0
+        self.bytes_max: int | None = None
+        """Of one write."""
 
     def append(self, group_id: str, records: list[tuple[bytes, bytes | None]]) -> Awaitable[int]:
+        size = sum(len(key) + len(value or b"") for key, value in records)
+        if self.bytes_max is not None and size > self.bytes_max:
+            raise RecordTooLarge(f"{size} bytes")
         self.calls += 1
         if self.failure is None:
             self.log += [(key, value, 0) for key, value in records]

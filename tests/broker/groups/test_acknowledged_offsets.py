@@ -8,7 +8,7 @@ from pathlib import Path
 
 from headwater.broker.clock import SystemClock
 from headwater.broker.groups.offset_store import Commit, Committer
-from headwater.broker.transactions.moves import Producer
+from headwater.broker.transactions.transitions import Producer
 from tests.broker.disks import HandDisk
 from tests.broker.serving import Serving, delete, serving
 from tests.compat.asking import find_coordinator
@@ -76,7 +76,7 @@ def test_a_transactions_offset_outlives_the_tombstone_of_a_deleted_topics_one(da
 def expire_and_send(broker: Serving, one: Transactor) -> ErrorCode:
     """In one turn: the expiry of old offsets is decided, and a transaction's offset comes."""
     inside = broker.broker
-    where = (OFFSETS, inside.offsets_topic.partition_of("g"))
+    where = (OFFSETS, inside.offsets_topic.partition_of("g").number)
     producer = Producer(one.id, one.epoch)
     wanted = Commit("t", 0, 9, topic_id=inside.catalogue.topics["t"].id)
 

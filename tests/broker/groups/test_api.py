@@ -61,6 +61,7 @@ class Client:
             executor=None,
             shares=SimpleNamespace(has=lambda group_id: False, list=list),
             state=NoBudget(),
+            supervisor=SimpleNamespace(monotonic=lambda: 0.0),
             settings=desk.settings,
             node_id=1,
             host="here",

@@ -8,12 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from headwater.broker.groups.records import group_key
-from headwater.errors import HeadwaterError
 from headwater.record import records
-from headwater.testing.apache_kafka import QUICK_JVM, java_tool, kafka_jars
+from headwater.testing.apache_kafka import QUICK_JVM, java_tool
+from tests.compat.missing import require_kafka_tools
 
 from .consumer.hall import FakeImage
 from .desk import Desk
@@ -27,10 +25,7 @@ DECODED = re.compile(r"key: (\{.*?\}) payload: (.*)$", re.MULTILINE)
 async def test_kafka_reads_our_records(make_desk: MakeDesk, tmp_path: Path) -> None:
     from headwater.broker.groups.offset_store import Commit, Committer
 
-    try:
-        kafka_jars()
-    except HeadwaterError as missing:
-        pytest.skip(f"Kafka's tools cannot run here: {missing}")
+    require_kafka_tools()
     desk = make_desk()
     member = await desk.stable()
     who = Committer("g", member, None, 1)
@@ -57,10 +52,7 @@ async def test_kafka_passes_over_an_expiry_beside_a_topics_id(
 ) -> None:
     from headwater.broker.groups.offset_store import Commit, Committer
 
-    try:
-        kafka_jars()
-    except HeadwaterError as missing:
-        pytest.skip(f"Kafka's tools cannot run here: {missing}")
+    require_kafka_tools()
     image = FakeImage()
     image.put("t", 2)
     desk = make_desk(image=image)
@@ -74,10 +66,7 @@ async def test_kafka_passes_over_an_expiry_beside_a_topics_id(
 async def test_kafka_reads_our_consumer_groups(make_desk: MakeDesk, tmp_path: Path) -> None:
     from headwater.broker.groups.consumer.heartbeat import Beat
 
-    try:
-        kafka_jars()
-    except HeadwaterError as missing:
-        pytest.skip(f"Kafka's tools cannot run here: {missing}")
+    require_kafka_tools()
     image = FakeImage()
     image.put("t", 2)
     desk = make_desk(image=image)
@@ -113,6 +102,51 @@ async def test_kafka_reads_our_consumer_groups(make_desk: MakeDesk, tmp_path: Pa
     assert newest["16", "g", "t.*"]["topics"] == ["t"]
     gone = {key["type"] for key, value in found if value is None}
     assert gone == {"3", "5", "6", "7", "8", "16"}, "the group was downgraded: all of it has gone"
+
+
+async def test_kafka_reads_our_streams_groups(make_desk: MakeDesk, tmp_path: Path) -> None:
+    from headwater.broker.groups.streams.heartbeat import Beat
+    from headwater.broker.groups.streams.member import Assignment, Endpoint
+
+    from .streams.theatre import COUNTING
+
+    require_kafka_tools()
+    image = FakeImage()
+    for name in ("lines", "words", "counts"):
+        image.put(name, 2)
+    desk = make_desk(image=image)
+    said = {"rebalance_timeout_ms": 5_000, "topology": COUNTING, "owned": Assignment()}
+    endpoint, tags = Endpoint("h", 65_000), (("zone", "a"),)
+    first = Beat("m1", 0, "rack", process_id="p", endpoint=endpoint, tags=tags, **said)
+    await desk.groups.streams_heartbeat("g", first)
+    await desk.groups.streams_heartbeat("g", Beat("m2", 0, process_id="q", **said))
+    await desk.groups.streams_heartbeat("g", Beat("m1", 2))
+    live = _dumped(desk, tmp_path)
+    for member in ("m1", "m2"):
+        await desk.groups.streams_heartbeat("g", Beat(member, -1))
+    await desk.groups.removal.delete_group("g")
+
+    newest = {(key["type"], *key["data"].values()): value["data"] for key, value in live}
+    assert {key[0] for key in newest} == {"17", "19", "20", "21", "22", "23"}
+    assert newest["17", "g"]["epoch"] == 3
+    assert newest["17", "g"]["validatedTopologyEpoch"] == 0
+    assert newest["17", "g"]["lastAssignmentConfigs"] == [
+        {"key": "num.standby.replicas", "value": "1"}
+    ]
+    assert newest["19", "g", "m1"]["userEndpoint"] == {"host": "h", "port": 65_000}
+    assert newest["19", "g", "m1"]["clientTags"] == [{"key": "zone", "value": "a"}]
+    assert newest["19", "g", "m2"]["userEndpoint"] is None
+    assert newest["20", "g"]["assignmentEpoch"] == 3
+    assert newest["21", "g", "m2"]["standbyTasks"][0]["subtopologyId"] == "1"
+    current = newest["22", "g", "m1"]
+    assert (current["memberEpoch"], current["state"]) == (2, 1)
+    assert current["activeTasks"][0]["assignmentEpochs"] == [2]
+    assert current["activeTasksPendingRevocation"][0]["assignmentEpochs"] == [2]
+    words, counts = newest["23", "g"]["subtopologies"]
+    assert words["repartitionSinkTopics"] == ["words"]
+    assert counts["stateChangelogTopics"][0]["name"] == "counts"
+    gone = {key["type"] for key, value in _dumped(desk, tmp_path) if value is None}
+    assert gone == {"17", "19", "20", "21", "22", "23"}
 
 
 def _dumped(desk: Desk, folder: Path) -> list[tuple[Any, Any]]:

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from headwater.broker.inspection.check import inspect
 from headwater.broker.inspection.repair import repair
 from headwater.testing.apache_kafka import QUICK_JVM, MissingServer, apache_kafka
-from tests.broker.inspection.world import batches_of, flip
+from tests.broker.inspection.world import batches_of, spoil
 from tests.compat.missing import skip_or_fail
 
 RECORDS = 400
@@ -50,7 +50,7 @@ def test_a_folder_of_apache_kafka_is_right_and_its_damage_is_named_and_left_alon
     assert report.records >= 3 * RECORDS
     path = max((data / "orders-0").glob("*.log"), key=lambda each: each.stat().st_size)
     position, header = batches_of(path)[2]
-    flip(path, position + 70)
+    spoil(path, position + 70)
     damaged = {each: each.read_bytes() for each in data.rglob("*") if each.is_file()}
     (finding,) = inspect(data).wrong
     assert (finding.topic, finding.partition) == ("orders", 0)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import fork_server
-from tests.broker.inspection.world import World, batches_of, flip, read_folder
+from tests.broker.inspection.world import World, batches_of, read_folder, spoil
 from tests.broker.processes import broker_process
 
 
@@ -21,7 +21,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 def damaged(world: World) -> World:
     path = world.segments("orders")[1]
     position, header = batches_of(path)[1]
-    flip(path, position + 70)
+    spoil(path, position + 70)
     gone = range(header.base_offset, header.next_offset)
     kept = {
         at: row

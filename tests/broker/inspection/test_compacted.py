@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.broker.inspection.world import batches_of, flip, mended
+import pytest
+
+from headwater.log.checkpoints import CLEANED_OFFSET, CLEANED_OFFSETS, read_cleaned_offset
+from headwater.log.files import Files
+from tests.broker.inspection.world import World, batches_of, checked, flip, mended, read, spoil
 from tests.broker.serving import create, serving
 from tests.compat.asking import fetch, produce
 from tests.compat.batches import batch, read_batches
@@ -34,7 +38,7 @@ def test_a_deleted_key_stays_deleted_after_the_damage_beside_its_tombstone_is_me
         for path in (data / "t-0").glob("*.log")
         if any(header.base_offset == 13 for _, header in batches_of(path))
     ]
-    flip(damaged, batches_of(damaged)[-1][0] + 80)
+    spoil(damaged, batches_of(damaged)[-1][0] + 80)
 
     with serving(data) as broker:
         assert broker.run(broker.broker.cleaner.clean_dirtiest())
@@ -49,3 +53,45 @@ def test_a_deleted_key_stays_deleted_after_the_damage_beside_its_tombstone_is_me
                 pass
         found = [key for each in read_batches(fetch(wire, "t", 0).records) for key, _ in each.pairs]
     assert b"gone" not in found
+
+
+@pytest.mark.parametrize("lost", [CLEANED_OFFSETS, f"t-0/{CLEANED_OFFSET}"])
+@pytest.mark.parametrize("how", ["removed", "altered"])
+def test_a_topic_that_is_no_longer_compacted_is_whole_though_a_checkpoint_is_lost(
+    tmp_path: Path, lost: str, how: str
+) -> None:
+    """The gaps that compaction has left were called a loss, filled, and until then refused to readers."""
+    data = tmp_path / "data"
+    with serving(data) as broker, broker.wire() as wire:
+        create(wire, "t", **EAGER)
+        for number in range(60):
+            produce(wire, "t", batch([(b"key-%d" % (number % 3), b"." * 300)]))
+        assert broker.run(broker.broker.cleaner.clean_dirtiest())
+        forever = {"cleanup.policy": "delete", "retention.ms": "-1"}
+        broker.run(broker.broker.catalogue.set_topic_configs("t", forever))
+        produce(wire, "t", batch([(b"last", b"one")]))
+        offsets = served(broker.bootstrap)
+    assert len(offsets) < offsets[-1]
+    (data / lost).unlink() if how == "removed" else flip(data / lost, 0)
+
+    assert not [each for each in checked(data).wrong if each.topic == "t"]
+    mended(data)
+    with serving(data) as broker:
+        assert served(broker.bootstrap) == offsets
+
+
+def served(bootstrap: str) -> list[int]:
+    """The offsets that a reader of topic t gets."""
+    return [offset for _, _, offset in read(bootstrap, topics={"t": 1})]
+
+
+def test_a_directory_in_the_place_of_the_cleaned_offset_keeps_no_repair_from_its_work(
+    world: World,
+) -> None:
+    path = world.segments("keyed")[0]
+    spoil(path, batches_of(path)[-1][0] + 30)
+    beside = world.folder("keyed") / CLEANED_OFFSET
+    beside.unlink()
+    beside.mkdir()
+    mended(world.data)
+    assert read_cleaned_offset(Files(), world.folder("keyed")) == 1

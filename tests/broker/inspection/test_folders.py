@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from headwater.broker.inspection.finding import Finding, Severity
+from headwater.broker.inspection.findings import Finding, Severity
+from headwater.broker.inspection.repair import repair
 from headwater.log import checkpoints
 from headwater.log.files import Files
+from tests.broker.disks import HandDisk
 from tests.broker.inspection.world import (
     World,
     batches_of,
@@ -22,6 +24,7 @@ from tests.broker.inspection.world import (
     read_folder,
 )
 from tests.broker.serving import serving
+from tests.compat.transacting import Transactor
 
 CATALOGUE = "__headwater_catalogue-0"
 
@@ -62,13 +65,42 @@ def test_producer_ids_are_never_given_twice_after_the_catalogue_was_lost(world: 
     shutil.rmtree(world.data / CATALOGUE)
     mended(world.data)
     with serving(world.data) as broker:
-        given = broker.run(broker.broker.catalogue.next_producer_id())
+        given = broker.run(broker.broker.catalogue.producer_ids.next())
         used = [
             producer_id
             for key in broker.broker.topics.partitions
             for producer_id in broker.log(*key).producers.by_id
         ]
         assert given > max(used)
+
+
+def test_an_id_that_only_a_transactional_id_has_is_not_given_again(data: Path) -> None:
+    """Its producer has not written yet, so that no partition knows it."""
+    for _ in range(3):  # each start begins a new block of ids
+        with serving(data) as broker:
+            broker.run(broker.broker.catalogue.producer_ids.next())
+    with serving(data) as broker, broker.wire() as wire:
+        held = Transactor(wire, "later").init().id
+    assert held >= 3000
+    shutil.rmtree(data / CATALOGUE)
+    mended(data)
+    with serving(data) as broker:
+        assert broker.broker.transactions.transactions["later"].producer_id == held
+        assert broker.run(broker.broker.catalogue.producer_ids.next()) > held + 100_000
+
+
+def test_a_broker_gives_no_id_that_a_transactional_id_has_whatever_its_catalogue_says(
+    data: Path,
+) -> None:
+    for number in range(3):
+        with serving(data) as broker, broker.wire() as wire:
+            held = Transactor(wire, f"id-{number}").init().id
+    with serving(data) as broker:
+        broker.run(broker.broker.catalogue._write("producer-ids", {"next": 1}))
+    assert the("producer-ids-behind", checked(data).wrong)
+    with serving(data) as broker:
+        given = [broker.run(broker.broker.catalogue.producer_ids.next()) for _ in range(3)]
+        assert given == [held + 1, held + 2, held + 3]
 
 
 @pytest.mark.parametrize("number", [0, 1, 3])
@@ -119,6 +151,26 @@ def test_a_folder_of_an_unknown_topic_is_taken_into_the_catalogue(world: World) 
         assert broker.log("found").next_offset == broker.log("orders").next_offset
 
 
+def test_a_kill_while_a_topic_is_made_is_a_note_and_no_topic_is_made_of_it(tmp_path: Path) -> None:
+    data, killed = tmp_path / "data", tmp_path / "killed"
+    disk = HandDisk()
+    with serving(data, files=disk) as broker:
+        broker.create("a")
+        with disk.held("write", "__headwater_catalogue-0/*.log") as held, broker.wire() as wire:
+            row = {"name": "b", "num_partitions": 2, "replication_factor": 1}
+            wire.send("create_topics", 7, topics=[row], timeout=30_000)
+            held.until_reached()
+            shutil.copytree(data, killed)
+    assert (killed / "b-1").is_dir()
+    report = checked(killed)
+    assert report.wrong == []
+    assert "folder-of-unborn-topic" in {each.kind for each in report.findings}
+    assert repair(killed).done == []
+    with serving(killed) as broker:
+        assert {"a"} == {each for each in broker.broker.catalogue.topics if "_" not in each}
+    assert not (killed / "b-1").exists()
+
+
 def test_a_second_folder_of_a_topic_is_set_aside(world: World) -> None:
     shutil.copytree(world.folder("orders"), world.data / "copy-0")
     (finding,) = checked(world.data).wrong
@@ -149,15 +201,29 @@ def test_a_folder_that_was_set_aside_gets_its_name_back(world: World) -> None:
     assert read_folder(world.data) == world.uncommitted
 
 
-def test_what_a_deleted_topic_has_left_is_a_note(world: World) -> None:
+@pytest.mark.parametrize("made_again", [False, True])
+def test_what_a_deleted_topic_has_left_is_told_and_removed_as_told(
+    world: World, made_again: bool
+) -> None:
     with serving(world.data) as broker, broker.wire() as wire:
         kept = shutil.copytree(world.folder("excised"), world.data.parent / "kept")
         answer = wire.ask("delete_topics", 6, topics=[{"name": "excised"}], timeout=9000)
         assert not answer.responses[0].error_code.value
+        if made_again:
+            broker.create("excised")
+    if made_again:
+        shutil.rmtree(world.folder("excised"))
     shutil.copytree(kept, world.folder("excised"))
     report = checked(world.data)
-    assert [each.kind for each in report.wrong] in ([], ["commit-without-topic"])
-    assert the("folder-of-deleted-topic", report.findings).topic == "excised"
+    if not made_again:
+        assert [each.kind for each in report.wrong] in ([], ["commit-without-topic"])
+    kind = "folder-of-another-topic" if made_again else "folder-of-deleted-topic"
+    finding = the(kind, report.findings)
+    assert finding.topic == "excised"
+    assert "the next start removes it" in finding.means
+    with serving(world.data):
+        assert world.folder("excised").exists() is made_again
+    assert not list(world.data.glob("excised-*-stray"))
 
 
 def test_leftovers_and_unknown_files_are_notes(world: World) -> None:
@@ -232,7 +298,8 @@ def test_a_damaged_meta_file_is_written_again_with_what_can_be_read(
     assert "node.id=1\n" in written
     assert ("cluster.id=abc\n" in written) == ("cluster" in kept)
     assert read_folder(world.data) == world.uncommitted
-    assert path.read_text().startswith(written), "the broker keeps it"
+    body = written.partition("headwater.checksum=")[0]
+    assert path.read_text().startswith(body), "the broker keeps it"
 
 
 def test_a_folder_that_gets_its_name_back_is_not_taken_for_the_empty_one_in_its_way(
@@ -263,3 +330,35 @@ def test_a_catalogue_that_cannot_be_read_is_nothing_to_mend_folders_by(
     report = checked(world.data)
     assert the("unreadable", report.wrong).topic == "__headwater_catalogue"
     assert [each.what for each in report.findings if each.remedy is not None] == []
+
+
+@pytest.mark.parametrize("name", [checkpoints.START_OFFSET, checkpoints.CLEANED_OFFSET])
+def test_a_directory_in_a_small_files_place_is_looked_at_and_left_there(
+    world: World, name: str
+) -> None:
+    """An inspection set it aside, as a start does."""
+    path = world.folder("keyed") / name
+    path.unlink()
+    path.mkdir()
+    checked(world.data)
+    assert path.is_dir()
+
+
+@pytest.mark.parametrize("name", [checkpoints.RECOVERY_POINTS, checkpoints.START_OFFSETS])
+def test_what_was_known_of_a_deleted_topic_is_no_promise_of_one_that_was_being_made(
+    world: World, name: str
+) -> None:
+    """Deleted, made again, and killed in between: checkpoints go by names, and the folder has no id yet."""
+    path = world.data / name
+    known = {**checkpoints.read_offsets(Files(), path), ("again", 0): 28}
+    checkpoints.write_offsets(Files(), path, known)
+    (world.data / "again-0").mkdir()
+    report = checked(world.data)
+    assert not report.wrong
+    assert "folder-of-unborn-topic" in {each.kind for each in report.findings}
+
+
+def test_a_folder_that_somebody_has_emptied_is_a_loss(world: World) -> None:
+    shutil.rmtree(world.folder("orders"))
+    world.folder("orders").mkdir()
+    assert the("records-missing", checked(world.data).wrong).topic == "orders"

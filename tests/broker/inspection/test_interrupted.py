@@ -20,6 +20,7 @@ from tests.broker.inspection.world import (
     flip,
     mended,
     read_folder,
+    spoil,
 )
 
 OPERATIONS = ("create", "write", "write_atomic", "rename", "remove", "sync_dir")
@@ -36,7 +37,7 @@ def harmed(world: World) -> Rows:
     """Damage of many kinds; returns what must still be served."""
     path = world.segments("orders")[1]
     position, header = batches_of(path)[1]
-    flip(path, position + 70)
+    spoil(path, position + 70)
     gone = range(header.base_offset, header.next_offset)
     lost = world.segments("orders", 1)[1]
     missing = [n for _, each in batches_of(lost) for n in range(each.base_offset, each.next_offset)]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from headwater.broker.inspection.check import inspect
-from headwater.broker.inspection.finding import Severity
+from headwater.broker.inspection.findings import Severity
 from headwater.broker.inspection.repair import repair
 from headwater.log import checkpoints
 from headwater.log.files import Files
@@ -26,7 +26,11 @@ from tests.broker.inspection.world import (
     mended,
     patch,
     read_folder,
+    spoil,
 )
+from tests.broker.serving import serving
+from tests.compat.asking import produce
+from tests.compat.batches import batch
 
 
 def without(rows: Rows, topic: str, partition: int, first: int, last: int) -> Rows:
@@ -48,7 +52,7 @@ def test_a_damaged_batch_is_named_and_put_aside_and_the_rest_serves(
         path = segments[segments.index(path) - 1]
     found = [each for each in batches_of(path) if not each[1].is_control and each[1].record_count]
     position, header = {"first": found[0], "middle": found[len(found) // 2]}.get(which, found[-1])
-    flip(path, position + 70)
+    spoil(path, position + 70)
 
     (finding,) = checked(world.data).wrong
     assert (finding.kind, finding.severity) == ("batch-damaged", Severity.DAMAGE)
@@ -229,8 +233,9 @@ def test_a_missing_index_is_only_a_note(world: World, suffix: str) -> None:
 
 @pytest.mark.parametrize("is_empty", [False, True])
 def test_a_start_offset_beyond_the_end_is_put_right(world: World, is_empty: bool) -> None:
-    """Whether or not the last segment has just been begun."""
+    """Whether or not the last segment has just been begun; of a version that kept nothing beside the log."""
     path = world.data / checkpoints.START_OFFSETS
+    (world.folder("orders") / checkpoints.START_OFFSET).unlink()
     if is_empty:
         (world.folder("orders") / "00000000000000000120.log").touch()
     offsets = checkpoints.read_offsets(Files(), path)
@@ -411,3 +416,50 @@ def test_a_directory_in_the_place_of_a_segment_is_damage_and_is_put_aside(
     assert "does not start" in finding.means
     mended(world.data)
     assert read_folder(world.data) == world.uncommitted
+
+
+def test_a_checkpoint_that_contradicts_the_log_about_its_start_is_named_and_put_right(
+    data: Path,
+) -> None:
+    with serving(data) as broker, broker.wire() as wire:
+        broker.create("t")
+        for _ in range(200):
+            produce(wire, "t", batch([(b"k", b"v")]))
+        places = [{"partition_index": 0, "offset": 130}]
+        asked = [{"name": "t", "partitions": places}]
+        wire.ask("delete_records", 2, topics=asked, timeout=9000)
+    path = data / "log-start-offset-checkpoint"
+    path.write_text(path.read_text().replace("t 0 130", "t 0 190"))
+    (finding,) = checked(data).wrong
+    assert finding.kind == "start-disagrees"
+    mended(data)
+    assert "t 0 130" in path.read_text()
+    with serving(data) as broker:
+        assert broker.log("t").start_offset == 130
+
+
+@pytest.mark.parametrize("topic", ["orders", "keyed", "paid"])
+@pytest.mark.parametrize("to", [1, -1])
+def test_a_segment_with_the_records_of_another_is_put_aside_whole(
+    world: World, topic: str, to: int
+) -> None:
+    """Restored under the wrong name, and with a wrong bit besides: one repair is enough."""
+    segments = world.segments(topic)
+    held = [path for path in segments if len(batches_of(path)) > 2]
+    source, target = (held[-1], held[to]) if to > 0 else (held[0], segments[to])
+    if not target.stat().st_size or source == target:
+        target = held[to - 1] if to < 0 else held[0]
+    assert source != target
+    data = bytearray(source.read_bytes())
+    data[-1] ^= 4
+    target.write_bytes(data)
+
+    kinds = {each.kind for each in checked(world.data).wrong}
+    assert "segment-foreign" in kinds
+    mended(world.data)
+    first = int(target.stem)
+    behind = [int(path.stem) for path in segments if int(path.stem) > first]
+    last = behind[0] - 1 if behind else 2**63
+    found = read_folder(world.data)
+    left = without(world.uncommitted, topic, 0, first, last)
+    assert found == left

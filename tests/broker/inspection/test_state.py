@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headwater.broker.inspection.check import inspect
-from headwater.broker.inspection.finding import Severity
+from headwater.broker.inspection.findings import Severity
 from headwater.broker.inspection.repair import repair
 from headwater.broker.shares import records as share_records
 from headwater.broker.transactions import records as state_records

@@ -157,8 +157,8 @@ def read(bootstrap: str, *, committed: bool = False, topics: Mapping[str, int] =
     found: Rows = {}
     ended: set[tuple[str, int]] = set()
     while len(ended) < len(places):
-        message = consumer.poll(20)
-        assert message is not None, f"nothing for twenty seconds; ended: {sorted(ended)}"
+        message = consumer.poll(60)
+        assert message is not None, f"nothing for a minute; ended: {sorted(ended)}"
         if message.error() is not None:
             assert message.error().name() == "_PARTITION_EOF", message.error()
             ended.add((message.topic(), message.partition()))
@@ -204,6 +204,12 @@ def flip(path: Path, position: int, bit: int = 0) -> None:
     data = bytearray(path.read_bytes())
     data[position] ^= 1 << bit
     path.write_bytes(data)
+
+
+def spoil(path: Path, position: int) -> None:
+    """More than one wrong bit, which a repair would set right."""
+    flip(path, position)
+    flip(path, position + 2)
 
 
 def patch(path: Path, position: int, data: bytes) -> None:

@@ -83,7 +83,7 @@ class Node:
         fields = {"timeout": timedelta(seconds=9), "validate_only": False}
         answer = self.ask(19, 7, topics=(wanted,), **fields)
         assert answer.topics[0].error_code == 0, answer
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 100
         while self.describe(2, name).error_code != 0:
             assert time.monotonic() < deadline
         return name
@@ -142,7 +142,7 @@ class Node:
     def shows(self, kind: int, name: str, key: str, value: str | None, source: int) -> list[Any]:
         """Wait until a config has this value from this source (Kafka's brokers learn of a change a
         little later); its synonyms."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 100
         while True:
             configs = self.describe(kind, name, key).configs
             if [(each.value, each.config_source) for each in configs] == [(value, source)]:

@@ -37,7 +37,7 @@ def _shown(configs: Any) -> dict[str, Shown]:
 def test_a_topic_has_the_same_configs_as_in_kafka(ours, kafka):
     here = _shown(ours.describe(TOPIC, ours.topic()).configs)
     there = _shown(kafka.describe(TOPIC, kafka.topic()).configs)
-    assert here.keys() - there.keys() == {"durability"}
+    assert here.keys() - there.keys() == {"durability", "schema.validation"}
     assert there.keys() - here.keys() == set()
     assert [name for name in there if here[name] != there[name]] == []
 
@@ -54,7 +54,7 @@ def test_sources_and_values_of_a_topics_configs_are_the_same_as_in_kafka(ours, k
                 [(s.name, s.value, s.source) for s in each.synonyms],
             )
             for each in configs
-            if each.name not in ("durability", "min.insync.replicas")
+            if each.name not in ("durability", "schema.validation", "min.insync.replicas")
         }
 
     assert listed(ours) == listed(kafka)

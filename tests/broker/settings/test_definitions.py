@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.broker.settings import BadValue, Definition, Kind
-from headwater.broker.settings.definitions import parse, render
+from headwater.broker.settings.definitions import parse, public, render
 
 
 def _of(kind: Kind) -> Definition:
@@ -61,3 +61,19 @@ def test_a_list_keeps_its_order_and_loses_what_it_says_twice():
     assert parse(_of(Kind.LIST), "  ") == []
     with pytest.raises(BadValue, match="Configuration 'x' values must not be empty"):
         parse(_of(Kind.LIST), "a,,b")
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("https://u:SECRET@h/keys?token=SECRET", "https://***@h/keys?***"),
+        ("https://SECRET@h/keys", "https://***@h/keys"),
+        ("https://u:SEC,RET/@RET@h/keys", "https://***@h/keys"),
+        ("https://h:443/keys?SECRET", "https://h:443/keys?***"),
+        ("PLAINTEXT://a:9092,SASL_SSL://b:9093", "PLAINTEXT://a:9092,SASL_SSL://b:9093"),
+        ("what?", "what?"),
+        (None, None),
+    ],
+)
+def test_no_secret_in_an_address_is_shown(text: str | None, seen: str | None) -> None:
+    assert public(text) == seen

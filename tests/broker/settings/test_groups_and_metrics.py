@@ -47,6 +47,12 @@ def test_a_group_keeps_its_own_configs_and_takes_the_others_from_the_broker(node
         ("consumer.session.timeout.ms", "x"),
         ("consumer.heartbeat.interval.ms", "60000"),
         ("consumer.assignment.interval.ms", "-1"),
+        ("streams.session.timeout.ms", "5000"),
+        ("streams.heartbeat.interval.ms", "60000"),
+        ("streams.assignment.interval.ms", "15001"),
+        ("streams.num.standby.replicas", "3"),
+        ("streams.num.standby.replicas", "-1"),
+        ("streams.initial.rebalance.delay.ms", "-1"),
         ("share.auto.offset.reset", "none"),
         ("share.auto.offset.reset", "by_duration:1H"),
         ("share.isolation.level", "serializable"),
@@ -69,8 +75,8 @@ def test_every_config_of_a_group_has_kafkas_default(ours, kafka):
         return {
             each.name: (each.value, each.config_type, [s.name for s in each.synonyms])
             for each in node.describe(GROUP, "nobody").configs
-            # streams groups are not here, dead letters are not in Kafka 4.3 (KIP-1191)
-            if not each.name.startswith(("streams.", "errors.deadletterqueue."))
+            # dead letters are not in Kafka 4.3 (KIP-1191)
+            if not each.name.startswith("errors.deadletterqueue.")
         }
 
     assert shown(ours) == shown(kafka)

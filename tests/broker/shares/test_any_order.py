@@ -235,8 +235,7 @@ class Sharing(RuleBasedStateMachine):
     @invariant()
     def the_log_tells_what_a_restart_would_find(self) -> None:
         restored = SharePartition(0)
-        for change in self.log:
-            restored.restore(change)
+        restored.restore(self.log)
         assert restored.start == self.share.start
         told = _each(restored.durable())
         live = _each(self.share.durable())

@@ -14,8 +14,8 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.broker import Broker
 from headwater.broker.shares.fetch import ShareFetch, Wanted
-from headwater.broker.shares.keeper import Keeper
 from headwater.broker.shares.membership import GroupError
+from headwater.broker.shares.partition_owner import PartitionOwner
 from headwater.broker.shares.records import Key
 from headwater.broker.shares.sessions import SessionKey
 from headwater.broker.shares.state import Ack, Acknowledgement, Batch, Change, State
@@ -33,20 +33,20 @@ def running(data: Path) -> Broker:
     return Broker(data, "127.0.0.1:0", EVERY, clock=ManualClock())
 
 
-async def keeper(node: Broker, group: str = "g", topic: str = "t") -> Keeper:
+async def owner(node: Broker, group: str = "g", topic: str = "t") -> PartitionOwner:
     """A share-partition of a topic with a hundred records, read from the beginning."""
     if topic not in node.catalogue.topics:
         await node.topics.create(topic, 1, {})
         partition = node.topics.partitions[topic, 0]
         data = records.build([records.Record(n, 0, None, b"%d" % n) for n in range(100)])
         await partition.durable(partition.append(data, batches.read_header(data), 0) + 100)
-    found = node.shares.keeper(Key(group, node.catalogue.topics[topic].id, 0), topic)
+    found = node.shares.owner(Key(group, node.catalogue.topics[topic].id, 0), topic)
     if found.state is None:
         await found.reset(0)
     return found
 
 
-def take(found: Keeper, member: str, count: int) -> list[Any]:
+def take(found: PartitionOwner, member: str, count: int) -> list[Any]:
     assert found.state is not None
     offset = found.state.next_offset(found.limits())
     if offset is None:
@@ -55,11 +55,11 @@ def take(found: Keeper, member: str, count: int) -> list[Any]:
     return found.acquire(member, there, offset, count, 500, True)
 
 
-def settle(found: Keeper, member: str, first: int, last: int, kind: Ack) -> Awaitable[Any]:
+def settle(found: PartitionOwner, member: str, first: int, last: int, kind: Ack) -> Awaitable[Any]:
     return found.acknowledge(member, [Acknowledgement(first, last, [kind])])
 
 
-def shape(found: Keeper) -> tuple[int, Shape]:
+def shape(found: PartitionOwner) -> tuple[int, Shape]:
     """What a restart must find: never delivered records at the end are as good as unknown."""
     assert found.state is not None
     kept = found.state.durable()
@@ -72,7 +72,7 @@ def shape(found: Keeper) -> tuple[int, Shape]:
 async def test_a_restart_finds_what_was_there(tmp_path: Path, seed: int) -> None:
     dice = Random(seed)
     async with running(tmp_path / "data") as node:
-        found = await keeper(node)
+        found = await owner(node)
         held: dict[str, list[Any]] = {"a": [], "b": [], "c": []}
         for _ in range(60):
             member = dice.choice("abc")
@@ -93,7 +93,7 @@ async def test_a_restart_finds_what_was_there(tmp_path: Path, seed: int) -> None
         (tmp_path / "copy" / ".lock").unlink(missing_ok=True)
     for name in ("copy", "data"):
         async with running(tmp_path / name) as again:
-            assert shape(await keeper(again)) == before
+            assert shape(await owner(again)) == before
             assert again.shares.list() == [("g", "Empty")]
 
 
@@ -117,7 +117,7 @@ async def test_a_member_of_a_group_that_has_read_nothing_joins_again_after_a_res
 async def test_many_settlements_at_once_are_whole_after_a_restart(tmp_path: Path) -> None:
     """Snapshots are written while other settlements are still on their way to the disk."""
     async with running(tmp_path) as node:
-        found = await keeper(node)
+        found = await owner(node)
         take(found, "a", 100)
         done = await asyncio.gather(
             *(settle(found, "a", n, n, Ack.ACCEPT) for n in range(1, 100, 2))
@@ -125,12 +125,12 @@ async def test_many_settlements_at_once_are_whole_after_a_restart(tmp_path: Path
         assert all(error.name == "none" for error, _ in done)
         before = shape(found)
     async with running(tmp_path) as again:
-        assert shape(await keeper(again)) == before
+        assert shape(await owner(again)) == before
 
 
 async def test_the_state_topic_is_pruned_and_an_idle_group_survives_it(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
-        idle, busy = await keeper(node, "idle"), await keeper(node, "busy")
+        idle, busy = await owner(node, "idle"), await owner(node, "busy")
         take(idle, "a", 5)
         await settle(idle, "a", 2, 3, Ack.ACCEPT)
         log = node.topics.partitions[NAME, 0].log
@@ -147,13 +147,13 @@ async def test_the_state_topic_is_pruned_and_an_idle_group_survives_it(tmp_path:
         assert log.next_offset - log.start_offset < 20
         before = shape(idle), shape(busy)
     async with running(tmp_path) as again:
-        assert (shape(await keeper(again, "idle")), shape(await keeper(again, "busy"))) == before
+        assert (shape(await owner(again, "idle")), shape(await owner(again, "busy"))) == before
 
 
 async def test_one_that_cannot_be_written_keeps_no_other_from_being_pruned(tmp_path: Path) -> None:
     two = {**EVERY, "share.coordinator.state.topic.num.partitions": 2}
     async with Broker(tmp_path, "127.0.0.1:0", two, clock=ManualClock()) as node:
-        found = [await keeper(node, f"g{n}") for n in range(8)]
+        found = [await owner(node, f"g{n}") for n in range(8)]
         fenced = found[0]
         number = node.shares.states.known[fenced.key].number
         busy = next(k for k in found if node.shares.states.known[k.key].number != number)
@@ -170,20 +170,20 @@ async def test_one_that_cannot_be_written_keeps_no_other_from_being_pruned(tmp_p
 
 async def test_a_deleted_group_and_a_deleted_topic_are_forgotten_for_good(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
-        await keeper(node, "gone")
-        await keeper(node, "stays")
-        await keeper(node, "stays", "short-lived")
+        await owner(node, "gone")
+        await owner(node, "stays")
+        await owner(node, "stays", "short-lived")
         assert (await node.shares.delete("gone")).name == "none"
         await node.topics.delete("short-lived")
         await node.shares.tidy()
     async with running(tmp_path) as again:
         assert [name for name, _ in again.shares.list()] == ["stays"]
-        assert len(again.shares.keepers) == 1
+        assert len(again.shares.owners) == 1
 
 
 async def test_a_lock_ends_by_the_clock(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
-        found = await keeper(node)
+        found = await owner(node)
         take(found, "a", 3)
         clock = node.clock
         assert isinstance(clock, ManualClock)
@@ -197,7 +197,7 @@ async def test_a_lock_ends_by_the_clock(tmp_path: Path) -> None:
 
 async def test_what_cannot_be_written_is_not_settled(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
-        found = await keeper(node)
+        found = await owner(node)
         take(found, "a", 4)
         partition = node.topics.partitions[NAME, 0]
         partition.refuse(StorageFailed("the disk is full"))
@@ -212,7 +212,7 @@ async def test_what_cannot_be_written_is_not_settled(tmp_path: Path) -> None:
 async def test_a_snapshot_that_could_not_be_written_is_not_relied_on(tmp_path: Path) -> None:
     """Pruning up to it would throw away all that is known."""
     async with running(tmp_path) as node:
-        found = await keeper(node)
+        found = await owner(node)
         take(found, "a", 4)
         await settle(found, "a", 1, 2, Ack.ACCEPT)
         before = shape(found)
@@ -225,18 +225,18 @@ async def test_a_snapshot_that_could_not_be_written_is_not_relied_on(tmp_path: P
         node.shares.states.prune()
         assert partition.log.start_offset <= kept
     async with running(tmp_path) as again:
-        assert shape(await keeper(again)) == before
+        assert shape(await owner(again)) == before
 
 
 async def test_a_fetch_that_outlives_its_session_locks_nothing(tmp_path: Path) -> None:
     """Else nobody would give that back, nor forget that the member holds it."""
     async with running(tmp_path / "data") as node:
-        found, shares = await keeper(node), node.shares
+        found, shares = await owner(node), node.shares
         session = shares.sessions.begin(SessionKey("g", "a"), object(), 10)
         shares.sessions.update(session, [(found.key.topic_id, 0)], [])
-        shares.end_session(session.key)
+        shares.end_sessions(session.key)
         wanted = Wanted(0, 1, 1 << 20, 100, 100, False)
         assert await ShareFetch(shares, session, wanted).run() == []
-        assert not shares._held
+        assert not shares.releases
         (taken,) = take(found, "b", 100)
         assert (taken.first, taken.last) == (0, 99)

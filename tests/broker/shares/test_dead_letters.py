@@ -15,7 +15,7 @@ from headwater.broker.shares.state import Ack
 from headwater.record.batch import BROKER_PRODUCER_ID
 from headwater.record.records import Record, build
 from headwater.testing import ManualClock, broker
-from tests.broker.shares.test_coordinator import keeper, settle, take
+from tests.broker.shares.test_coordinator import owner, settle, take
 from tests.compat.asking import produce
 from tests.compat.batches import NOW_MS
 from tests.compat.wire import ErrorCode, connected
@@ -137,7 +137,7 @@ def test_a_crash_between_letter_and_state_leaves_one_letter(tmp_path: Path) -> N
     shutil.copytree(before, data / "__share_group_state-0")
     with broker(data=data, settings=dict(QUICK)) as node:
         topic = node.catalogue.topics["work"]
-        state = node.shares.keepers[Key("workers", topic.id, 0)].state
+        state = node.shares.owners[Key("workers", topic.id, 0)].state
         assert state is not None
         assert state.start == 1, "the record that has its dead letter is done with"
         queue = Queue(node.bootstrap)
@@ -152,9 +152,9 @@ def test_a_group_that_is_sent_back_gets_its_dead_letters_records_again(tmp_path:
         queue.work(2, lambda message: REJECT if message.value() == b"bad" else ACCEPT)
         queue.read("dlq.workers", 1)
         key = Key("workers", node.catalogue.topics["work"].id, 0)
-        keeper = node.shares.keepers[key]
-        loop = keeper._shares.broker.disk._loop
-        asyncio.run_coroutine_threadsafe(keeper.reset(0), loop).result(60)
+        owner = node.shares.owners[key]
+        loop = node.disk._loop
+        asyncio.run_coroutine_threadsafe(owner.reset(0), loop).result(60)
     with broker(data=tmp_path, settings=dict(QUICK)) as node:
         again = Queue(node.bootstrap).work(2)
         assert [message.value() for message in again] == [b"bad", b"good"]
@@ -166,7 +166,7 @@ def at(data: Path, now_ms: int) -> Broker:
 
 async def start_after_restart(data: Path) -> int:
     async with at(data, NOW_MS) as node:
-        state = (await keeper(node)).state
+        state = (await owner(node)).state
         assert state is not None
         return state.start
 
@@ -174,10 +174,10 @@ async def start_after_restart(data: Path) -> int:
 async def test_after_a_crash_a_letter_counts_though_the_clock_was_set_back(tmp_path: Path) -> None:
     data, before = tmp_path / "data", tmp_path / "before"
     async with at(data, NOW_MS) as node:
-        await keeper(node)
+        await owner(node)
     shutil.copytree(data / "__share_group_state-0", before)
     async with at(data, NOW_MS - HOUR_MS) as node:
-        found = await keeper(node)
+        found = await owner(node)
         take(found, "a", 1)
         assert await settle(found, "a", 0, 0, Ack.REJECT) == (ErrorCode.none, None)
     shutil.rmtree(data / "__share_group_state-0")
@@ -189,12 +189,12 @@ async def test_a_letter_is_not_of_a_group_that_was_made_again_after_the_clock_wa
     tmp_path: Path,
 ) -> None:
     async with at(tmp_path, NOW_MS) as node:
-        found = await keeper(node)
+        found = await owner(node)
         take(found, "a", 1)
         assert await settle(found, "a", 0, 0, Ack.REJECT) == (ErrorCode.none, None)
         assert await node.shares.delete("g") is ErrorCode.none
     async with at(tmp_path, NOW_MS - HOUR_MS) as node:
-        await keeper(node)
+        await owner(node)
     assert await start_after_restart(tmp_path) == 0
 
 

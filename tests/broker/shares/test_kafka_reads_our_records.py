@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from headwater.broker.broker import Broker
 from headwater.broker.shares.state import Ack
 from headwater.broker.shares.state_topic import NAME, kafka_uuid
-from headwater.errors import HeadwaterError
-from headwater.testing.apache_kafka import QUICK_JVM, java_tool, kafka_jars
+from headwater.testing.apache_kafka import QUICK_JVM, java_tool
+from tests.compat.missing import require_kafka_tools
 
-from .test_coordinator import keeper, settle, take
+from .test_coordinator import owner, settle, take
 
 
 async def test_kafka_reads_our_records(tmp_path: Path) -> None:
-    try:
-        kafka_jars()
-    except HeadwaterError as missing:
-        pytest.skip(f"Kafka's tools cannot run here: {missing}")
+    require_kafka_tools()
     async with Broker(tmp_path, "127.0.0.1:0") as node:
-        found = await keeper(node, "workers")
+        found = await owner(node, "workers")
         take(found, "a", 10)
         await settle(found, "a", 2, 4, Ack.ACCEPT)
         topic_id = kafka_uuid(found.key.topic_id)

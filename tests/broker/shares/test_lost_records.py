@@ -7,10 +7,11 @@ from pathlib import Path
 
 from headwater.broker.broker import Broker
 from headwater.broker.partition import Partition
+from headwater.broker.shares.state_topic import coordinator_key
 from headwater.log import checkpoints
 from headwater.record import batch as batches
 from headwater.record import records
-from tests.broker.shares.test_coordinator import Ack, Keeper, Key, running, settle, take
+from tests.broker.shares.test_coordinator import Ack, Key, PartitionOwner, running, settle, take
 
 
 async def fill(partition: Partition) -> None:
@@ -24,7 +25,7 @@ async def lost_end(node: Broker, data: Path) -> None:
     partition = node.topics.partitions["t", 0]
     await fill(partition)
     await fill(partition)
-    found = keeper(node)
+    found = owner(node)
     await found.reset(0)
     take(found, "a", 100)
     for first, last, kind in ((0, 69, Ack.ACCEPT), (80, 89, Ack.ACCEPT), (90, 99, Ack.REJECT)):
@@ -36,20 +37,20 @@ async def lost_end(node: Broker, data: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-def keeper(node: Broker) -> Keeper:
-    return node.shares.keeper(Key("g", node.catalogue.topics["t"].id, 0), "t")
+def owner(node: Broker) -> PartitionOwner:
+    return node.shares.owner(Key("g", node.catalogue.topics["t"].id, 0), "t")
 
 
 async def test_records_that_get_the_offsets_of_lost_ones_are_delivered(tmp_path: Path) -> None:
     async with running(tmp_path / "before") as node:
         await lost_end(node, tmp_path / "data")
     async with running(tmp_path / "data") as node:
-        states = node.shares.states.partition(keeper(node).key).log
+        states = node.shares.states.partition_of(coordinator_key(owner(node).key)).log
         assert states.durable_offset == states.next_offset  # before anybody writes
         assert node.topics.partitions["t", 0].log.durable_offset == 50
         await fill(node.topics.partitions["t", 0])
-        assert [(each.first, each.last) for each in take(keeper(node), "a", 10)] == [(50, 59)]
+        assert [(each.first, each.last) for each in take(owner(node), "a", 10)] == [(50, 59)]
     async with running(tmp_path / "data") as node:  # no dead letter of a lost one ends a new one
-        state = keeper(node).state
+        state = owner(node).state
         assert state is not None
         assert [n for n in range(100) if not state.is_settled(n)] == list(range(50, 100))

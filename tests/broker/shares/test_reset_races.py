@@ -13,13 +13,13 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.broker import Broker
-from headwater.broker.shares.keeper import Keeper
+from headwater.broker.shares.partition_owner import PartitionOwner
 from headwater.broker.shares.records import Key
 from headwater.broker.shares.state import Ack, Batch
 from headwater.log.partition import StorageFailed
 from headwater.testing import ManualClock
 from tests.broker.disks import HandDisk, Held
-from tests.broker.shares.test_coordinator import keeper, settle, take
+from tests.broker.shares.test_coordinator import owner, settle, take
 
 STATE_LOG = "__share_group_state-*/*.log"
 
@@ -39,12 +39,12 @@ async def while_held(disk: HandDisk, work: Any) -> AsyncIterator[asyncio.Future[
 
 async def start_after_restart(data: Path) -> int:
     async with on(data, HandDisk()) as node:
-        state = (await keeper(node)).state
+        state = (await owner(node)).state
         assert state is not None
         return state.start
 
 
-def is_untouched(found: Keeper, start: int) -> bool:
+def is_untouched(found: PartitionOwner, start: int) -> bool:
     state = found.state
     return state is not None and state.start == start and not state.settled_count()
 
@@ -54,7 +54,7 @@ async def test_an_acknowledgement_during_a_reset_hits_neither_the_new_state_nor_
 ) -> None:
     disk = HandDisk()
     async with on(tmp_path, disk) as node:
-        found = await keeper(node)
+        found = await owner(node)
         take(found, "a", 60)
         async with while_held(disk, found.reset(50)) as resetting:
             error, _ = await settle(found, "a", 0, 59, Ack.ACCEPT)
@@ -70,7 +70,7 @@ async def test_an_acknowledgement_on_its_way_when_a_reset_comes_stays_with_the_o
 ) -> None:
     disk = HandDisk()
     async with on(tmp_path, disk) as node:
-        found = await keeper(node)
+        found = await owner(node)
         take(found, "a", 60)
         async with while_held(disk, settle(found, "a", 0, 59, Ack.ACCEPT)) as settling:
             resetting = asyncio.ensure_future(found.reset(20))
@@ -85,7 +85,7 @@ async def test_a_dead_letter_that_takes_longer_than_a_reset_settles_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with on(tmp_path, HandDisk()) as node:
-        found = await keeper(node)
+        found = await owner(node)
         take(found, "a", 60)
 
         async def slowly(*_: object) -> None:
@@ -102,7 +102,7 @@ async def test_records_that_were_read_before_a_reset_are_not_given_out_after_it(
     tmp_path: Path,
 ) -> None:
     async with on(tmp_path, HandDisk()) as node:
-        found = await keeper(node)
+        found = await owner(node)
         seen = await found.open()
         await found.reset(50)
         assert found.acquire("a", [Batch(0, 9)], 0, 10, 10, True, seen) == []
@@ -112,7 +112,7 @@ async def test_records_that_were_read_before_a_reset_are_not_given_out_after_it(
 async def test_a_reset_that_the_disk_refuses_leaves_everything_as_it_was(tmp_path: Path) -> None:
     disk = HandDisk()
     async with on(tmp_path, disk) as node:
-        found = await keeper(node)
+        found = await owner(node)
         take(found, "a", 5)
         assert (await settle(found, "a", 0, 2, Ack.ACCEPT))[0] is ErrorCode.none
         with disk.failing("write", code=errno.ENOSPC, name=STATE_LOG), pytest.raises(StorageFailed):
@@ -126,7 +126,7 @@ async def test_what_is_given_up_after_a_group_was_deleted_does_not_bring_it_back
 ) -> None:
     disk = HandDisk()
     async with on(tmp_path, disk) as node:
-        found = await keeper(node)
+        found = await owner(node)
         take(found, "a", 5)
         async with while_held(disk, node.shares.delete("g")) as deleting:
             await settle(found, "a", 0, 4, Ack.ACCEPT)
@@ -141,8 +141,8 @@ async def test_what_is_given_up_after_a_group_was_deleted_does_not_bring_it_back
 async def test_a_group_whose_beginning_the_disk_refuses_is_not_there(tmp_path: Path) -> None:
     disk = HandDisk()
     async with on(tmp_path, disk) as node:
-        there = await keeper(node)
-        new = node.shares.keeper(Key("new", there.key.topic_id, 0), "t")
+        there = await owner(node)
+        new = node.shares.owner(Key("new", there.key.topic_id, 0), "t")
         with disk.failing("write", code=errno.ENOSPC, name=STATE_LOG), pytest.raises(StorageFailed):
             await new.reset(50)
         assert [name for name, _ in node.shares.list()] == ["g"]

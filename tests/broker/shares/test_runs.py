@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from headwater.broker.shares.runs import Run, Runs, State
 
 
@@ -57,7 +60,9 @@ def test_what_is_settled_at_the_front_is_forgotten() -> None:
 
 def test_what_is_being_written_is_not_forgotten() -> None:
     runs = Runs(0)
-    runs.put([Run(0, 4, State.ACKNOWLEDGED, writing=True)])
+    runs.extend(4)
+    (run,) = runs
+    run.state, run.writing = State.ACKNOWLEDGED, True
     runs.drop_final()
     assert runs.start == 0
 
@@ -69,3 +74,29 @@ def test_dropping_the_front_may_cut_a_run_or_take_everything() -> None:
     assert (runs.start, shape(runs)) == (4, [(4, 9, "AVAILABLE")])
     runs.drop_before(50)
     assert (runs.start, runs.end, len(runs)) == (50, 50, 0)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=12),
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), min_size=1, max_size=12),
+)
+def test_places_that_rise_are_revised_together_as_one_by_one(
+    before: list[tuple[int, int]], gaps: list[tuple[int, int]]
+) -> None:
+    together, apart = Runs(3), Runs(3)
+    for runs in (together, apart):
+        runs.extend(45)
+        for first, size in before:
+            for run in runs.between(5 * first, 5 * first + size):
+                run.deliveries += 1
+            runs.merge(5 * first, 5 * first + size)
+    places, offset = [], 0
+    for gap, size in gaps:
+        places.append(Run(offset + gap, offset + gap + size))
+        offset += gap + size + 1
+    together.revise(places, lambda run, number: setattr(run, "deliveries", 10 + number % 3))
+    for number, place in enumerate(places):
+        for run in apart.between(place.first, place.last):
+            run.deliveries = 10 + number % 3
+        apart.merge(place.first, place.last)
+    assert list(map(repr, together)) == list(map(repr, apart))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from headwater.broker.shares.runs import Runs
 from headwater.broker.shares.state import (
+    WHOLE_BATCH_MAX,
     Ack,
     AckError,
     Acknowledgement,
@@ -303,8 +305,7 @@ def test_a_restart_finds_what_was_settled_and_forgets_the_locks() -> None:
     told += say(share, "a", 4, 4, Ack.RELEASE)
     take(share, "b", 10)
     restored = SharePartition(0)
-    for change in told:
-        restored.restore(change)
+    restored.restore(told)
     assert shape(restored) == [
         (0, 1, "AVAILABLE", 0),
         (2, 3, "ACKNOWLEDGED", 1),
@@ -320,3 +321,38 @@ def test_a_batch_of_a_thousand_records_is_one_run() -> None:
     assert len(share.runs) == 1
     changes = share.acknowledge("a", [Acknowledgement(0, 4999, [Ack.ACCEPT])], many, 0)
     assert len(changes) == 1
+
+
+def test_of_a_batch_that_has_very_many_records_a_part_is_delivered() -> None:
+    share, count = SharePartition(0), 3 * WHOLE_BATCH_MAX
+    assert take(share, "a", count) == [(0, WHOLE_BATCH_MAX - 1, 1)]
+    assert take(share, "b", count) == [], "more than may be in flight is"
+    say(share, "a", 0, WHOLE_BATCH_MAX - 1, Ack.ACCEPT)
+    batch = [Batch(0, count - 1)]
+    got = share.acquire("b", batch, LIMITS, 0, read_from=WHOLE_BATCH_MAX, records_max=1)
+    assert got == [(WHOLE_BATCH_MAX, 2 * WHOLE_BATCH_MAX - 1, 1)]
+
+
+def test_an_answer_of_its_own_for_each_record_is_one_pass_over_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of many thousands, each with a search and a list that moves, the event loop would wait for seconds."""
+    count, searches = WHOLE_BATCH_MAX, [0]
+    share = SharePartition(0)
+    take(share, "a", count)
+    search = Runs._at
+
+    def counted(runs: Runs, offset: int) -> int:
+        searches[0] += 1
+        return search(runs, offset)
+
+    monkeypatch.setattr(Runs, "_at", counted)
+    kinds = [Ack.RELEASE, Ack.ACCEPT] * (count // 2)
+    changes = share.acknowledge("a", [Acknowledgement(0, count - 1, kinds)], LIMITS, 0)
+    share.undo(changes, 5)
+    changes = share.acknowledge("a", [Acknowledgement(0, count - 1, kinds)], LIMITS, 0)
+    share.commit(changes)
+    restored = SharePartition(0, share.durable())
+    assert len(changes) == len(share.runs) == len(restored.runs) == count
+    assert restored.durable() == share.durable()
+    assert searches[0] < 100

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.broker.telemetry import collector
 from headwater.broker.telemetry.collector import BadMetrics, measurements
 
 
@@ -37,6 +38,17 @@ def test_a_message_that_ends_early_is_refused():
     for end in range(1, len(MESSAGE)):
         with pytest.raises(BadMetrics):
             measurements(MESSAGE[:end])
+
+
+@pytest.mark.parametrize("depth", range(4))
+def test_fields_without_end_are_not_walked(depth: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(collector, "FIELDS_MAX", 50)
+    empty = b"\x7a\x00" * 60
+    for number in (2, 2, 1)[3 - depth :]:
+        empty = field(number, empty)
+    with pytest.raises(BadMetrics, match="more than 50 fields"):
+        measurements(empty)
+    assert len(measurements(MESSAGE)) == 3
 
 
 @given(st.binary(max_size=200))

@@ -166,3 +166,24 @@ def test_all_partitions_of_a_hanging_transaction_are_added_again_at_once(
         assert one.ask_end(True).error_code is ErrorCode.none
         for number in range(6):
             assert committed(wire, number) == [b"v"]
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_transaction_whose_marker_is_lost_with_a_file_ends_as_it_was_decided(
+    data: Path, tmp_path: Path, commit: bool
+) -> None:
+    killed = tmp_path / "killed"
+    with serving(data, NEVER) as broker, broker.wire() as wire:
+        broker.create("t", 1)
+        partition = broker.broker.topics.partitions["t", 0]
+        one = Transactor(wire, "one").init()
+        one.write("t", b"value")
+        broker.call(lambda: partition.roll(1))
+        one.end(commit)
+        shutil.copytree(data, killed)
+    (killed / "t-0" / f"{1:020d}.log").unlink()
+    with serving(killed, NEVER) as broker, broker.wire() as wire:
+        log = broker.log("t", 0)
+        until(lambda: not log.producers.open_transactions, "the transaction to end")
+        until(lambda: log.last_stable_offset() == log.durable_offset, "its marker")
+        assert committed(wire, 0) == ([b"value"] if commit else [])

@@ -9,9 +9,9 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.transactions import moves
-from headwater.broker.transactions.moves import Producer
+from headwater.broker.transactions import transitions
 from headwater.broker.transactions.transaction import NO_ID, State, Transaction
+from headwater.broker.transactions.transitions import Producer
 
 ID, EPOCH = 7, 5
 NEW, OWN, NEXT, STALE, FUTURE = None, 0, 1, -1, 5
@@ -27,7 +27,7 @@ class Life:
 
     def ask(self, epoch: int | None, producer_id: int = ID) -> int | str:
         expected = None if epoch is None else Producer(producer_id, EPOCH + epoch)
-        move = moves.init(self.known, "t", 1000, expected, NO_ID, 1)
+        move = transitions.init(self.known, "t", 1000, expected, NO_ID, 1)
         if move.value is not None:
             self.known = move.value
         self.finish()
@@ -40,7 +40,7 @@ class Life:
 
     def finish(self) -> None:
         if self.known.is_prepared:
-            self.known = moves.complete(self.known, 2)
+            self.known = transitions.complete(self.known, 2)
 
 
 def opened(version: int) -> Transaction:
@@ -88,14 +88,14 @@ def test_another_id_leaves_an_open_transaction_alone(version: int) -> None:
 def test_after_its_transaction_took_too_long_a_producer_may_go_on(
     version: int, asked: list[int | None], answers: list[int | str]
 ) -> None:
-    life = Life(moves.fence(opened(version), 1))
+    life = Life(transitions.fence(opened(version), 1))
     life.finish()
     assert life.known.state is State.COMPLETE_ABORT
     assert [life.ask(each) for each in asked] == answers
 
 
 def test_after_a_commit_an_epoch_is_raised_once(version: int) -> None:
-    committed = moves.end(opened(version), Producer(ID, EPOCH), True, version, NO_ID, 1).value
+    committed = transitions.end(opened(version), Producer(ID, EPOCH), True, version, NO_ID, 1).value
     assert committed is not None
     life = Life(committed)
     life.finish()
@@ -106,7 +106,7 @@ def test_after_a_commit_an_epoch_is_raised_once(version: int) -> None:
 
 
 def test_the_epoch_before_a_commit_raised_it_is_told_the_raised_one() -> None:
-    committed = moves.end(opened(2), Producer(ID, EPOCH), True, 2, NO_ID, 1).value
+    committed = transitions.end(opened(2), Producer(ID, EPOCH), True, 2, NO_ID, 1).value
     assert committed is not None
     life = Life(committed)
     life.finish()

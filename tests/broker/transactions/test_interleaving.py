@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.broker.transactions import moves
-from headwater.broker.transactions.moves import Producer
+from headwater.broker.transactions import transitions
 from headwater.broker.transactions.transaction import State, Transaction
+from headwater.broker.transactions.transitions import Producer
 from headwater.testing.clock import ManualClock
 from tests.broker.disks import HandDisk
 from tests.broker.serving import Serving, serving
@@ -54,7 +54,7 @@ def test_a_time_out_never_overwrites_an_end_that_was_accepted(
 ) -> None:
     coordinator = broker.broker.transactions
     ends: list[asyncio.Future[tuple[ErrorCode, Producer]]] = []
-    looks = moves.is_overdue
+    looks = transitions.is_overdue
 
     def look_and_let_the_producer_end_it(known: Transaction, now_ms: int) -> bool:
         overdue = looks(known, now_ms)
@@ -66,7 +66,7 @@ def test_a_time_out_never_overwrites_an_end_that_was_accepted(
     with broker.wire() as wire:
         one = Transactor(wire, "one").init()
         one.write("t", b"a")
-        monkeypatch.setattr(moves, "is_overdue", look_and_let_the_producer_end_it)
+        monkeypatch.setattr(transitions, "is_overdue", look_and_let_the_producer_end_it)
         clock.advance(3_600_000)
         until(lambda: bool(ends) and ends[0].done(), "the producer's end")
         error, _ = ends[0].result()

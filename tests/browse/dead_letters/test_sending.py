@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from headwater.browse.dead_letters.replay import Mended, dismiss, replay, send_one
+from headwater.browse.dead_letters.replay import Correction, dismiss, replay, send_one
 from headwater.browse.dead_letters.survey import LettersRefused, open_letters
 from headwater.client.errors import RequestRefused
 from headwater.project.broker_process import BrokerProcess
@@ -61,7 +61,7 @@ def test_a_letter_goes_to_no_topic_of_the_logs_own(
     with pytest.raises(RequestRefused, match="is the log's own"):
         replay(settings, topic, to=to)
     with pytest.raises(RequestRefused, match="is the log's own"):
-        send_one(settings, topic, Mended(0, 0), to=to)
+        send_one(settings, topic, Correction(0, 0), to=to)
     assert waiting(settings, topic) == [0]
     dismiss(settings, topic, 0, 0)
     assert waiting(settings, topic) == []
@@ -76,13 +76,13 @@ def test_letters_are_mended_dismissed_and_replayed_each_once(settings):
         assert [letter.value for letter in found.first] == [b"a", b"b"]
         assert letters.survey(most=2).is_whole is False
 
-    assert send_one(settings, "dlq.g", Mended(0, 3, b"D", is_changed=True)) == "orders"
-    assert send_one(settings, "dlq.g", Mended(0, 1)) == "orders"
+    assert send_one(settings, "dlq.g", Correction(0, 3, b"D", is_changed=True)) == "orders"
+    assert send_one(settings, "dlq.g", Correction(0, 1)) == "orders"
     dismiss(settings, "dlq.g", 0, 0)
     assert waiting(settings, "dlq.g") == [2, 4, 5]
     for again in (0, 1, 3):
         with pytest.raises(LettersRefused, match="already"):
-            send_one(settings, "dlq.g", Mended(0, again))
+            send_one(settings, "dlq.g", Correction(0, again))
 
     assert replay(settings, "dlq.g", limit=1) == 1
     assert waiting(settings, "dlq.g") == [4, 5]
@@ -103,7 +103,7 @@ def test_a_letter_of_no_single_record_needs_a_topic(settings):
     write_letters(settings, "sums.dead-letters", "", '{"total":1}')
     with pytest.raises(LettersRefused, match="no single record"):
         replay(settings, "sums.dead-letters")
-    assert send_one(settings, "sums.dead-letters", Mended(0, 0), to="mended") == "mended"
+    assert send_one(settings, "sums.dead-letters", Correction(0, 0), to="mended") == "mended"
     assert values_of(settings, "mended") == [(b"k0", b'{"total":1}')]
     assert waiting(settings, "sums.dead-letters") == []
 

@@ -16,6 +16,7 @@ class Read(NamedTuple):
     key: Any
     value: Any
     headers: list[tuple[str, bytes]]
+    timestamp_ms: int = -1
 
 
 def read(bootstrap: str, topic: str) -> list[Read]:
@@ -32,7 +33,7 @@ def read(bootstrap: str, topic: str) -> list[Read]:
         }
     )
     try:
-        found = reader.list_topics(topic, timeout=20).topics[topic].partitions
+        found = reader.list_topics(topic, timeout=60).topics[topic].partitions
         reader.assign([TopicPartition(topic, place, 0) for place in found])
         waiting, records = set(found), []
         while waiting:
@@ -46,6 +47,7 @@ def read(bootstrap: str, topic: str) -> list[Read]:
                             _json(message.key()),
                             _json(message.value()),
                             message.headers() or [],
+                            message.timestamp()[1],
                         )
                     )
                 elif error.code() == KafkaError._PARTITION_EOF:

@@ -134,5 +134,5 @@ def test_names_that_avro_does_not_allow_are_mended_and_two_that_become_one_are_r
 def test_a_format_is_json_or_avro_and_avro_carries_no_schema_in_records() -> None:
     with pytest.raises(Misconfigured, match="not known"):
         CaptureConfig("shop", "sqlite:x", format="xml")
-    with pytest.raises(Misconfigured, match="their own topic"):
+    with pytest.raises(Misconfigured, match="in the registry"):
         CaptureConfig("shop", "sqlite:x", format="avro", schema=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import subprocess
@@ -9,10 +10,11 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from headwater import testing
 from headwater.broker.broker import Broker
-from headwater.capture.change import EVERY_PARTITION, Batch, begins_again
+from headwater.capture.change import EVERY_PARTITION, Batch, Record, begins_again
 from headwater.capture.errors import CaptureFenced
 from headwater.capture.positions import read_positions
 from headwater.capture.writer import Writer
@@ -68,24 +70,134 @@ position = writer.open() or {"n": 0}
 writer.ensure_topics(["killed.rows"], {}, 2)
 n = position["n"]
 writer.write(Batch({"n": n + 1}, [("killed.rows", b"%d" % n, b"%d" % n)], 1))
-writer._producer.begin_transaction()
-writer._produce(writer._producer, [("killed.rows", b"%d" % i, b"-1") for i in range(50)])
-writer._producer.produce(POSITIONS, b'{"position":{"n":-1}}', b"killed", 0)
-writer._producer.flush(10)
+writer._bulk.begin()
+writer._put(writer._bulk, [("killed.rows", b"%d" % i, b"-1") for i in range(50)])
+writer._bulk.put(POSITIONS, b"killed", b'{"position":{"n":-1}}', None, 0)
+writer._bulk._producer.flush(60)
 os.kill(os.getpid(), 9)
 """
 
 
+OF_FEW = """
+small = writer._small
+assert small.takes([("killed.rows", b"1", b"-1")])
+left = [("killed.rows", b"1", b"-1"), (POSITIONS, b"killed", b'{"position":{"n":-1}}', None, 0)]
+assert small._produce(small._batches(left))
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("size", ["many", "few"])
 def test_what_a_killed_writer_left_open_is_neither_seen_nor_taken_for_its_position(
-    log: Broker,
+    log: Broker, size: str
 ) -> None:
+    program = KILLED if size == "many" else KILLED.partition("writer._bulk.begin")[0] + OF_FEW
+    name = f"killed-{size}"
     for _ in range(2):
-        done = subprocess.run([sys.executable, "-c", KILLED, log.bootstrap], timeout=60)
-        assert done.returncode == -9
-    writer = Writer("killed", log.bootstrap)
+        words = [sys.executable, "-c", program.replace("killed", name), log.bootstrap]
+        assert subprocess.run(words, timeout=60).returncode == -9
+    writer = Writer(name, log.bootstrap)
     assert writer.open() == {"n": 2}
     writer.close()
-    assert sorted(r.value for r in read(log.bootstrap, "killed.rows")) == [0, 1]
+    assert sorted(r.value for r in read(log.bootstrap, f"{name}.rows")) == [0, 1]
+
+
+@pytest.mark.parametrize("count", [1, 1_000])
+def test_an_elder_writer_is_fenced_whatever_the_size_of_its_batch(log: Broker, count: int) -> None:
+    name = f"elder{count}"
+    elder, younger = Writer(name, log.bootstrap), Writer(name, log.bootstrap)
+    elder.open()
+    elder.ensure_topics([f"{name}.rows"], {}, 1)
+    younger.open()
+    with pytest.raises(CaptureFenced):
+        elder.write(Batch({"n": 2}, [(f"{name}.rows", b"1", b"2")] * count, count))
+    elder.close()
+    younger.close()
+    assert read(log.bootstrap, f"{name}.rows") == []
+
+
+def test_batches_of_few_and_of_many_rows_come_in_their_order(log: Broker) -> None:
+    writer = Writer("sizes", log.bootstrap)
+    writer.open()
+    writer.ensure_topics(["sizes.rows"], {}, 1)
+    wanted: list[int] = []
+    for n, count in enumerate((1, 500, 2, 1, 300, 300, 1)):
+        rows = [n * 1_000 + number for number in range(count)]
+        writer.write(Batch({"n": n}, [("sizes.rows", b"1", b"%d" % row) for row in rows], count))
+        wanted += rows
+    writer.close()
+    assert [record.value for record in read(log.bootstrap, "sizes.rows")] == wanted
+
+
+def test_a_key_stays_in_one_partition_whatever_the_size_of_its_batch_when_a_topic_grows(
+    log: Broker,
+) -> None:
+    writer = Writer("grown", log.bootstrap)
+    writer.open()
+    writer.ensure_topics(["grown.rows"], {}, 1)
+    n = 0
+
+    def write(count: int) -> None:
+        nonlocal n
+        rows = [("grown.rows", b"%d" % (row % 20), b"%d" % (n + row)) for row in range(count)]
+        writer.write(Batch({"n": n}, rows, count))
+        n += count
+
+    write(40)
+    write(200)
+    admin = AdminClient({"bootstrap.servers": log.bootstrap})
+    admin.create_partitions([NewPartitions("grown.rows", 7)])["grown.rows"].result(30)
+    write(200)
+    assert writer._bulk is not None and writer._small is not None
+    writer._bulk._producer.list_topics("grown.rows", timeout=30)  # by itself
+    writer._small._leaders = None  # as after an error
+    write(40)
+    write(200)
+    write(40)
+    for known in range(2):
+        if known:
+            writer._bulk._known["grown.rows"] = (1, 0.0)  # asked long ago
+        write(200)
+        write(40)
+    writer.close()
+    found = sorted(read(log.bootstrap, "grown.rows"), key=lambda record: record.value)
+    assert [record.value for record in found] == list(range(n))
+    for key in range(20):
+        places = [record.partition for record in found if record.key == key]
+        moves = sum(one != other for one, other in itertools.pairwise(places))
+        assert moves <= 1, f"{key} lay in {places}"
+    assert len({record.partition for record in found[-40:]}) > 3
+
+
+@pytest.mark.parametrize("count", [4, 400])
+def test_where_a_key_lies_changes_between_two_batches_and_never_within_one(
+    log: Broker, count: int
+) -> None:
+    """Readers order a key's records in two partitions by their times: those of one batch have one."""
+    name = f"settled{count}"
+    topic = f"{name}.rows"
+    writer = Writer(name, log.bootstrap)
+    writer.open()
+    writer.ensure_topics([topic], {}, 1)
+
+    def rows(first: int) -> list[Record]:
+        return [(topic, b"%d" % (n % 4), b"%d" % n) for n in range(first, first + count)]
+
+    writer.write(Batch({"n": 1}, rows(0), count))
+    admin = AdminClient({"bootstrap.servers": log.bootstrap})
+    admin.create_partitions([NewPartitions(topic, 7)])[topic].result(30)
+    truncate = (topic, None, b'"t"', None, EVERY_PARTITION)
+    writer.write(Batch({"n": 2}, [*rows(1_000), truncate, *rows(2_000)], 2 * count + 1))
+    writer.close()
+    found = [record for record in read(log.bootstrap, topic) if record.key is not None]
+    places: dict[int, set[int]] = {}
+    for record in found:
+        if record.value >= 1_000:
+            places.setdefault(record.key, set()).add(record.partition)
+    assert len(places) == 4
+    assert {len(each) for each in places.values()} == {1}, places
+    before = max(record.timestamp_ms for record in found if record.value < 1_000)
+    assert before < min(record.timestamp_ms for record in found if record.value >= 1_000)
 
 
 def test_a_record_for_every_partition_is_in_each_of_them_once(log: Broker) -> None:

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from bson import Binary, Decimal128, Int64, ObjectId
 from bson.timestamp import Timestamp
+from pymongo.errors import OperationFailure
 
 from headwater.capture.change import EVERY_PARTITION
 from headwater.capture.config import CaptureConfig
-from headwater.capture.errors import Misconfigured, SourceRefused
-from headwater.capture.mongodb.driver import Facts
+from headwater.capture.errors import Interrupted, Misconfigured, SourceRefused
+from headwater.capture.mongodb.driver import Facts, translated
 from headwater.capture.mongodb.events import Encoder
 from headwater.capture.mongodb.source import MongoSource
 
@@ -124,10 +125,20 @@ class Recorded:
     def operation_time(self) -> tuple[int, int]:
         return 5, 1
 
+    def oplog_place(self) -> str:
+        return "the server is at 5"
+
+    def replica_lag_s(self) -> float | None:
+        return None
+
+    def read_behind(self, time: tuple[int, int]) -> None: ...
+
     def estimated_count(self, collection: str) -> int:
         return 0
 
-    def documents(self, collection: str, after: str | None, limit: int) -> list[dict[str, Any]]:
+    def documents(
+        self, collection: str, after: str | None, limit: int, where: str | None = None
+    ) -> list[dict[str, Any]]:
         return []
 
     def watch(
@@ -165,3 +176,8 @@ def test_settings_that_mean_nothing_here_are_refused() -> None:
     for settings in ({"outbox": "box"}, {"schema": True}, {"options": {"documents": "bson"}}):
         with pytest.raises(Misconfigured):
             MongoSource(CaptureConfig("shop", "mongodb://h/store", **settings), Recorded())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("code", [43, 134, 189, 237, 10107, 11601, 11602, 13436])
+def test_what_time_mends_is_an_interruption(code: int) -> None:
+    assert isinstance(translated(OperationFailure("not now", code)), Interrupted)

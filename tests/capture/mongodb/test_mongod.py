@@ -21,7 +21,7 @@ from headwater.capture.mongodb.source import MongoSource
 from tests.capture.mongodb.mongod import Mongod
 
 _numbers = itertools.count(1)
-STILL_S = 60.0
+STILL_S = 100.0
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +120,13 @@ def test_snapshot_then_stream_then_resume_from_the_token(shop: Captured) -> None
     shop.stream("orders")
     assert shop.records[seen][1] == b'{"id":"\\"later\\""}'
     assert len(shop.records) == seen + 2
+
+
+def test_who_asks_how_far_the_server_is_hears_it_without_a_run(shop: Captured) -> None:
+    """As `capture status` does, whose source has read nothing."""
+    shop.database.orders.insert_one({"_id": 1})
+    said = shop.source("orders").lag().detail
+    assert "the server is at 2" in said and "its oplog goes back 0." in said
 
 
 def test_a_snapshot_goes_on_where_it_stopped(shop: Captured) -> None:

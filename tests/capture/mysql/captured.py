@@ -13,7 +13,7 @@ from headwater.capture.mysql.source import MariaDBSource
 from headwater.capture.source import Finding
 from tests.capture.mysql.server import MariaDB
 
-STILL_S = 60.0
+STILL_S = 100.0
 
 
 class Setting:

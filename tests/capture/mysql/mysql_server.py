@@ -1,6 +1,7 @@
-"""A real MySQL 9.7 for the tests, beside `server.MariaDB`, whose ways it shares.
+"""A real MySQL for the tests, beside `server.MariaDB`, whose ways it shares: 9.7, or another build.
 
-Its programs are Debian sid's, so they run with that Debian's own loader and libraries.
+The programs of 9.7 are Debian sid's, so they run with that Debian's own loader and libraries; those of
+8.0 are Oracle's, which run as they are.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import shutil
 from pathlib import Path
 
 from tests.capture.mysql.server import MariaDB, run_apart
-from tests.capture.servers.builds import MYSQL_9, private_folder, unpacked, within_reach
+from tests.capture.servers.builds import MYSQL_9, Build, private_folder, unpacked, within_reach
 
 # Without name resolution nobody comes from `localhost`.
 _ROOT = """CREATE USER 'root'@'127.0.0.1' IDENTIFIED BY '';
@@ -19,19 +20,24 @@ GRANT ALL ON *.* TO 'root'@'127.0.0.1' WITH GRANT OPTION;
 
 
 class MySQL(MariaDB):
-    """One server of MySQL 9.7, with GTIDs."""
+    """One server of MySQL, with GTIDs."""
 
     scheme = "mysql"
 
+    def __init__(self, *options: str, build: Build = MYSQL_9) -> None:
+        self._build = build
+        super().__init__(*options)
+
     def _template(self) -> Path:
         """Made once per machine: it takes ten seconds."""
-        made = unpacked(MYSQL_9).parent / "MySQL-9-system-tables"
-        with made.with_name("MySQL-9-system-tables.lock").open("w") as lock:
+        made = unpacked(self._build).parent / f"{self._build.name}-system-tables"
+        with made.with_name(f"{made.name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not made.is_dir():
                 folder = private_folder("mysql")
                 (folder / "init.sql").write_text(_ROOT)
-                words = [*_mysqld(folder), "--innodb-redo-log-capacity=8M", "--initialize-insecure"]
+                words = [*_mysqld(folder, self._build), "--innodb-redo-log-capacity=8M"]
+                words += ["--initialize-insecure"]
                 words += [f"--datadir={folder}/data", f"--init-file={folder}/init.sql"]
                 run_apart(words, folder)
                 shutil.rmtree(folder / "programs", ignore_errors=True)
@@ -40,7 +46,7 @@ class MySQL(MariaDB):
 
     def _program(self) -> list[str]:
         return [
-            *_mysqld(self.folder), "--innodb-redo-log-capacity=32M", "--mysqlx=OFF",
+            *_mysqld(self.folder, self._build), "--innodb-redo-log-capacity=32M", "--mysqlx=OFF",
             "--gtid-mode=ON", "--enforce-gtid-consistency=ON",
         ]  # fmt: skip
 
@@ -48,10 +54,12 @@ class MySQL(MariaDB):
         return str(self.execute("SELECT @@gtid_executed")[0][0]).replace("\n", "")
 
 
-def _mysqld(folder: Path) -> list[str]:
+def _mysqld(folder: Path, build: Build) -> list[str]:
     ready = folder / "programs"
-    root = ready if ready.is_dir() else within_reach(unpacked(MYSQL_9), folder)
+    root = ready if ready.is_dir() else within_reach(unpacked(build), folder)
     libraries, shared = root / "usr/lib/x86_64-linux-gnu", root / "usr/share/mysql"
+    if not libraries.is_dir():
+        return [str(root / "bin/mysqld"), "--no-defaults", f"--basedir={root}"]
     return [
         str(libraries / "ld-linux-x86-64.so.2"), "--library-path", str(libraries),
         str(root / "usr/sbin/mysqld"), "--no-defaults", f"--lc-messages-dir={shared}",

@@ -6,10 +6,11 @@ import os
 import shutil
 from pathlib import Path
 
+import pymysql
 import pytest
 
 from headwater.capture.errors import Interrupted, SourceRefused
-from headwater.capture.mysql.connection import Address, Connection
+from headwater.capture.mysql.connection import Address, Connection, plain
 from headwater.testing.certificates import Authority
 from tests.capture.mysql.captured import Setting
 from tests.capture.mysql.server import MariaDB
@@ -100,3 +101,8 @@ def test_domains_are_followed_side_by_side(own_setting: Setting) -> None:
         22,
     ]
     assert setting.position is not None and ",5-1-3" in setting.position["gtid"]
+
+
+@pytest.mark.parametrize("number", [1040, 1135, 1412, 1969, 3032, 3168])
+def test_what_time_mends_is_an_interruption(number: int) -> None:
+    assert isinstance(plain(pymysql.err.OperationalError(number, "not now")), Interrupted)

@@ -74,7 +74,8 @@ def start(setting: Setting, bootstrap: str, folder: Path) -> Any:
         pytest.skip(str(error))
 
 
-@pytest.mark.timeout(400)  # a Java process starts, perhaps on a busy machine
+@pytest.mark.soak  # every field of MariaDB's is compared in capture/contract as well
+@pytest.mark.timeout(900)  # a Java process starts, perhaps on a busy machine
 def test_envelopes_are_debeziums_but_for_stated_differences(
     setting: Setting, log: Broker, tmp_path: Path
 ) -> None:

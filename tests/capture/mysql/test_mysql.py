@@ -160,7 +160,7 @@ def answers(metadata: str = "FULL", executed: str = f"{ORIGIN}:1-5", purged: str
         "gtid_mode": "ON",
         "binlog_row_value_options": "",
     }
-    column = ("orders",), (None, None, 10, 0, None)
+    column = ("orders",), (None, None, 10, 0, None, None, "")
     return [
         ("SELECT VERSION", [("8.0.36",)]),
         ("SHOW GLOBAL VARIABLES", list(settings.items())),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.capture.errors import BinlogUnreadable, Gap
+from headwater.capture.errors import BinlogUnreadable, CaptureError, Gap
 from tests.capture.mysql.captured import Setting
 from tests.capture.mysql.mysql_server import MySQL
 
@@ -173,6 +173,23 @@ def test_what_check_asks_for_is_all_that_a_run_needs(shop: Setting) -> None:
     shop.execute("INSERT INTO t VALUES (2)")
     shop.stream(config)
     assert len(shop.fold("t")) == 2
+
+
+def test_gtids_with_tags_are_refused_with_what_to_do_and_not_with_a_privilege() -> None:
+    server = MySQL()
+    shop = Setting(server, "shop")
+    try:
+        shop.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+        shop.snapshot()
+        shop.execute("SET gtid_next = 'AUTOMATIC:blue'", "INSERT INTO t VALUES (1)")
+        with pytest.raises(CaptureError, match="no GTID set") as refused:
+            shop.stream()
+        assert refused.value.hint is not None and "gtid_next" in refused.value.hint
+        (found,) = [one for one in shop.findings().values() if not one.ok]
+        assert found.remedy is not None and "gtid_next" in found.remedy
+    finally:
+        shop.close()
+        server.close()
 
 
 def test_cascades_that_the_server_logs_are_captured_and_not_complained_of(shop: Setting) -> None:

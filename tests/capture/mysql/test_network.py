@@ -39,7 +39,7 @@ def eventually(what: str, condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_a_network_that_is_cut_or_swallows_everything_is_waited_for(
     setting: Setting, wire: Proxy, log: Broker
 ) -> None:

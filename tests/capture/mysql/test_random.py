@@ -22,8 +22,8 @@ from headwater import testing
 from headwater.capture.change import in_snapshot
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Interrupted
-from headwater.capture.mysql.requests import ask
 from headwater.capture.positions import read_positions
+from headwater.capture.requests import ask
 from headwater.project.ports import free_port
 from tests.capture.core.reading import Read, fold, read
 from tests.capture.mysql.captured import Setting
@@ -132,7 +132,7 @@ def _plain(row: dict[str, Any], columns: set[str]) -> dict[str, Any]:
     return {name: row.get(name) for name in columns}
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(20) if SOAK else range(1))
 def test_the_log_equals_the_tables_whatever_was_killed(stage: Stage, seed: int) -> None:
     setting = stage.setting

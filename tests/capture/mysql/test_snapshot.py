@@ -7,6 +7,7 @@ import json
 import pytest
 
 from headwater.capture.change import in_snapshot
+from headwater.capture.errors import Interrupted
 from tests.capture.mysql.captured import Setting
 
 
@@ -128,3 +129,38 @@ def test_a_snapshot_that_begins_again_first_empties_what_readers_have(
     for table in "ab":
         assert setting.fold(table) == setting.as_snapshot(table)
         assert [op for op, _, _ in setting.changes(table)].count("t") == 1
+
+
+@pytest.mark.parametrize("statement", [
+    "ALTER TABLE b MODIFY v BIGINT",
+    "ALTER TABLE b DROP COLUMN v",
+    "ALTER TABLE b RENAME COLUMN v TO w",
+    "DROP TABLE b",
+    "RENAME TABLE b TO c",
+])  # fmt: skip
+def test_a_table_that_is_altered_before_a_snapshot_comes_to_it_is_read_as_it_is_then(
+    setting: Setting, statement: str
+) -> None:
+    setting.execute(
+        "CREATE TABLE a (id INT PRIMARY KEY)",
+        "CREATE TABLE b (id INT PRIMARY KEY, v INT)",
+        "INSERT INTO a VALUES (1)",
+        "INSERT INTO b VALUES (1, 1), (2, 2)",
+    )
+    source = setting.source()
+
+    def altered() -> None:
+        for batch in source.snapshot(None):
+            setting.take_all([batch])
+            if batch.rows:  # a has been read, b not yet
+                setting.execute(statement)
+
+    with pytest.raises(Interrupted):
+        altered()
+    source.close()
+    setting.snapshot()
+    setting.stream()
+    there = [name for (name,) in setting.execute("SHOW TABLES")]
+    for table in ("a", "b", "c"):
+        expected = setting.as_snapshot(table) if table in there else {}
+        assert setting.fold(table) == expected

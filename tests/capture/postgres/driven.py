@@ -11,7 +11,7 @@ from headwater.capture.config import CaptureConfig
 from headwater.capture.postgres.source import PostgresSource
 from tests.capture.postgres.server import PostgresServer
 
-STILL_S = 60.0
+STILL_S = 100.0
 
 
 class Driven:
@@ -27,12 +27,17 @@ class Driven:
         url = server.url(self.name)
         return CaptureConfig(self.name, url, tables, transactions=False, options=self.options)
 
-    def snapshot(self, server: PostgresServer, *tables: str) -> None:
+    def snapshot(self, server: PostgresServer, *tables: str, batches: int | None = None) -> None:
+        """`batches`: killed after so many that are not of changes."""
         source = PostgresSource(self.config(server, *tables))
+        number = 0
         try:
             source.topics()
             for batch in source.snapshot(self.position):
                 self._take(batch)
+                number += not batch.streamed
+                if number == batches:
+                    return
         finally:
             source.close()
 

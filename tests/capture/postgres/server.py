@@ -62,7 +62,11 @@ class PostgresServer:
         self._process: subprocess.Popen[bytes] | None = None
         self.port = free_port()
         self._as: dict[str, Any] = _other_user()
-        if self._as:
+        libraries = where.parent / "usr/lib/x86_64-linux-gnu"
+        if libraries.is_dir():  # of packages that were unpacked into a root of their own
+            projections = {"PROJ_LIB": str(where.parent / "usr/share/proj")}
+            self._as["env"] = {**os.environ, **projections, "LD_LIBRARY_PATH": str(libraries)}
+        if "user" in self._as:
             os.chown(folder, self._as["user"], self._as["group"])
 
     def url(self, database: str = "postgres", user: str = "postgres") -> str:
@@ -97,7 +101,7 @@ class PostgresServer:
             self._process = subprocess.Popen(
                 command, stdout=log, stderr=log, cwd="/", start_new_session=True, **self._as
             )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 100
         while True:
             try:
                 psycopg.connect(self.url(), connect_timeout=5).close()
@@ -106,7 +110,7 @@ class PostgresServer:
                 assert self._process.poll() is None, (self._folder / "server.log").read_text()[
                     -2000:
                 ]
-                assert time.monotonic() < deadline, "PostgreSQL did not answer within 60 s"
+                assert time.monotonic() < deadline, "PostgreSQL did not answer within 100 s"
                 time.sleep(0.02)  # the condition is the connection above
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
@@ -173,7 +177,7 @@ def _other_user() -> dict[str, Any]:
 
 
 def _wait_for_free(port: int) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 100
     while time.monotonic() < deadline:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -10,9 +10,9 @@ import fastavro
 import pyarrow as pa
 from confluent_kafka import Consumer, TopicPartition
 
-from headwater.capture.writer import read_topic
+from headwater.capture.positions import read_topic
 from headwater.spark.source.values.avro import AvroValues
-from headwater.spark.source.values.value_type import value_ddl
+from headwater.spark.source.values.schema import value_ddl
 from tests.capture.postgres.running import Setting, eventually
 
 COLUMNS = (

@@ -24,9 +24,10 @@ from headwater.capture.errors import Interrupted
 from headwater.capture.positions import read_positions
 from headwater.capture.postgres import copy_rows
 from headwater.capture.postgres.catalog import Catalog
+from headwater.capture.postgres.chunks import chunk_query
 from headwater.capture.postgres.connection import connect
 from headwater.capture.postgres.relations import Relations
-from headwater.capture.postgres.snapshot import chunk_query, copy_out
+from headwater.capture.postgres.snapshot import copy_out
 from tests.capture.core.reading import Read, _json, fold, read
 from tests.capture.postgres.running import eventually
 from tests.capture.postgres.server import PostgresServer, postgres
@@ -144,7 +145,8 @@ def strike(
 def first_lsn(bootstrap: str) -> int:
     """Where the slot began: the first position that was ever stored."""
     stored = read(bootstrap, "__headwater_capture")
-    return int(stored[0].value["position"]["lsn"])
+    first = next(each.value["position"] for each in stored if each.value["position"] is not None)
+    return int(first["lsn"])
 
 
 def compare_changes(topics: dict[str, list[Read]], url: str, began: int) -> None:

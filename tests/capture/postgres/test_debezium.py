@@ -53,7 +53,7 @@ def start(setting: Setting, folder: Path) -> Any:
         pytest.skip(str(error))
 
 
-@pytest.mark.timeout(400)  # a Java process starts, perhaps on a busy machine
+@pytest.mark.timeout(900)  # a Java process starts, perhaps on a busy machine
 def test_envelopes_are_debeziums_but_for_stated_differences(
     setting: Setting, tmp_path: Path
 ) -> None:

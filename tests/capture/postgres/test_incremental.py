@@ -9,11 +9,14 @@ from collections import Counter
 import pytest
 
 from headwater.capture.errors import CaptureError
-from headwater.capture.postgres import open_source
-from headwater.capture.postgres.incremental import Incremental, request
+from headwater.capture.postgres import open_source, table_lock
+from headwater.capture.postgres.catalog import Table
+from headwater.capture.postgres.connection import Connection
+from headwater.capture.postgres.incremental import Incremental
+from headwater.capture.postgres.requests import request
 from headwater.capture.source import Range
 from tests.capture.core.reading import fold
-from tests.capture.postgres.running import Setting, eventually
+from tests.capture.postgres.running import Setting, eventually, key
 
 ROUNDS = 4
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"
@@ -115,6 +118,26 @@ def test_a_range_of_rows_is_read_again_and_one_that_no_longer_fits_is_given_up(
         setting.caught_up(runner)
     again = [r for r in setting.read("t") if r.value["source"]["snapshot"] == "incremental"]
     assert sorted(r.key["id"] for r in again) == [10, 12, 14, 16, 18, 20]
+
+
+def test_a_table_that_is_rewritten_as_it_is_read_again_is_not_taken_for_empty(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting.execute("CREATE TABLE t (id int PRIMARY KEY, v int)", "INSERT INTO t VALUES (1, 1)")
+    left, lock = ["ALTER TABLE t ALTER COLUMN v TYPE bigint USING v + 1"], table_lock.lock
+
+    def late(connection: Connection, table: Table) -> None:
+        if left:  # the snapshot is there, and the table not yet locked
+            setting.execute(left.pop())
+        lock(connection, table)
+
+    with setting.running(setting.config("t", partitions=1)) as runner:
+        monkeypatch.setattr(table_lock, "lock", late)
+        source = open_source(setting.config("t"))
+        source.request_snapshot(["t"])
+        source.close()
+        eventually("it is read", lambda: setting.fold("t") == {key(id=1): {"id": 1, "v": 2}})
+        setting.caught_up(runner)
 
 
 @pytest.mark.skipif(not SOAK, reason="make soak: how many changes it meets is a matter of luck")

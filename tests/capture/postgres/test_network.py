@@ -18,7 +18,7 @@ def wire(setting: Setting) -> Iterator[Proxy]:
     made.close()
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_a_network_that_is_cut_or_swallows_everything_is_waited_for(
     setting: Setting, wire: Proxy
 ) -> None:

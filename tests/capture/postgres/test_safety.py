@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,7 +12,9 @@ from headwater import testing
 from headwater.capture.change import Batch
 from headwater.capture.errors import Gap, Misconfigured
 from headwater.capture.postgres import open_source
-from headwater.capture.runner import Runner, forget
+from headwater.capture.removal import forget
+from headwater.capture.runner import Runner
+from headwater.capture.source import Finding
 from headwater.capture.writer import Writer
 from tests.capture.postgres.running import Setting, eventually
 from tests.capture.postgres.server import postgres
@@ -171,6 +175,28 @@ def test_check_names_the_command_that_mends_each_failure(setting: Setting) -> No
         setting.caught_up(runner)
     assert len(setting.read("keyed")) == 1 and len(setting.read("keyless")) == 1
     setting.execute(f"DROP OWNED BY reader_{setting.name}")
+
+
+def test_check_finds_rows_without_a_key_that_a_compacted_topic_would_not_take(
+    setting: Setting,
+) -> None:
+    setting.execute("CREATE TABLE keyless (v int)", "ALTER TABLE keyless REPLICA IDENTITY FULL")
+
+    def found(**more: Any) -> Finding:
+        with closing(open_source(replace(setting.config("keyless"), **more))) as source:
+            (finding,) = [each for each in source.check() if each.name.startswith("key of")]
+            return finding
+
+    compacted = {"cleanup.policy": "compact"}
+    assert found().ok
+    refused = found(topic_config=compacted)
+    assert not refused.ok and "dead letter" in refused.sentence
+    assert "ADD PRIMARY KEY" in (refused.remedy or "")
+    # A topic that is there counts, whatever the settings say; and these do where nobody answers.
+    writer = Writer(setting.name, setting.bootstrap)
+    writer.ensure_topics([f"{setting.name}.keyless"], compacted, 1)
+    assert not found().ok
+    assert not found(topic_config=compacted, bootstrap="127.0.0.1:1").ok
 
 
 def test_check_finds_a_server_without_logical_wal() -> None:

@@ -6,11 +6,13 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 
+import pytest
+
 from headwater.capture.change import Batch, Position, in_snapshot
 from headwater.capture.config import CaptureConfig
 from headwater.capture.postgres.source import PostgresSource
 from headwater.capture.runner import Runner
-from tests.capture.postgres.running import Setting
+from tests.capture.postgres.running import Setting, eventually
 
 
 class Dying(PostgresSource):
@@ -88,6 +90,45 @@ def test_a_table_without_key_starts_over_with_a_truncate(setting: Setting) -> No
         setting.caught_up(runner)
     ops = [record.value["op"] for record in setting.read("t")]
     assert ops in (["r", "r", "t", "r", "r"], ["t", "r", "r"])
+
+
+@pytest.mark.parametrize("statement", [
+    "ALTER TABLE b ALTER COLUMN v TYPE bigint",
+    "ALTER TABLE b DROP COLUMN v",
+    "ALTER TABLE b RENAME COLUMN v TO w",
+    "ALTER TABLE b RENAME TO c",
+    "TRUNCATE b",
+    "VACUUM FULL b",
+])  # fmt: skip
+def test_a_table_that_is_altered_before_a_snapshot_comes_to_it_is_read_as_it_is_then(
+    setting: Setting, statement: str
+) -> None:
+    setting.execute(
+        "CREATE TABLE a (id int PRIMARY KEY, v int)",
+        "CREATE TABLE b (id int PRIMARY KEY, v int)",
+        "INSERT INTO a SELECT n, 0 FROM generate_series(1, 5) n",
+        "INSERT INTO b SELECT n, n FROM generate_series(1, 50) n",
+    )
+    left = [statement]
+
+    class Altered(PostgresSource):
+        def snapshot(self, position: Position | None) -> Iterator[Batch]:
+            for batch in super().snapshot(position):
+                yield batch
+                if batch.rows and left:  # a has been read, b not yet
+                    setting.execute(left.pop())
+
+    with setting.running(setting.config(), open_source=Altered, guard_every_s=0.1) as runner:
+        setting.caught_up(runner)
+        table = "c" if "TO c" in statement else "b"
+        expected = setting.execute(f"SELECT to_jsonb(t) FROM {table} t ORDER BY id")
+        eventually(
+            "its rows are those of the table",
+            lambda: (
+                sorted(setting.fold(table).values(), key=lambda row: row["id"])
+                == [row for (row,) in expected]
+            ),
+        )
 
 
 def test_nothing_is_missed_or_repeated_between_snapshot_and_stream(setting: Setting) -> None:

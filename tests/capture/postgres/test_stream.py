@@ -10,7 +10,7 @@ import pytest
 
 from headwater.capture.runner import Runner
 from tests.capture.core.reading import Read
-from tests.capture.postgres.running import Setting, key
+from tests.capture.postgres.running import Setting, eventually, key
 
 LONG = "x" * 10_000
 
@@ -268,6 +268,31 @@ def test_a_partitioned_table_is_one_topic(setting: Setting) -> None:
         setting.execute("INSERT INTO t VALUES (2), (12)")
         setting.caught_up(runner)
     assert {row["id"] for row in setting.fold("t").values()} == {1, 2, 11, 12}
+
+
+def test_a_partition_brings_its_rows_also_while_nobody_captures_and_one_that_goes_is_told_of(
+    setting: Setting,
+) -> None:
+    setting.execute(
+        "CREATE TABLE t (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (10)",
+        "INSERT INTO t VALUES (1)",
+        *(f"CREATE TABLE n{n} (id int PRIMARY KEY)" for n in (10, 20)),
+        *(f"INSERT INTO n{n} VALUES ({n}), ({n + 1})" for n in (10, 20)),
+    )
+    config, said = setting.config("t"), list[str]()
+    attach = "ALTER TABLE t ATTACH PARTITION n{0} FOR VALUES FROM ({0}) TO ({1})"
+
+    def ids() -> list[int]:
+        return sorted(row["id"] for row in setting.fold("t").values())
+
+    with setting.running(config, guard_every_s=0.1):
+        setting.execute(attach.format(10, 20), "INSERT INTO t VALUES (12)")
+        eventually("the rows of a partition", lambda: ids() == [1, 10, 11, 12])
+    setting.execute(attach.format(20, 30), "DROP TABLE low")
+    with setting.running(config, say=said.append, guard_every_s=0.1):
+        eventually("those of another", lambda: ids() == [1, 10, 11, 12, 20, 21])
+        eventually("it is told", lambda: any("has lost 1 partitions" in one for one in said))
 
 
 def test_logical_messages_are_events_and_unfinished_transactions_leave_none(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import struct
 from typing import Any
 
 from tests.capture.postgres.running import Setting, key
@@ -77,6 +78,61 @@ CASES: list[tuple[str, str, Any]] = [
     ("text", "NULL", None),
     ("integer[]", "NULL", None),
 ]  # fmt: skip
+
+
+def stand_in(name: str) -> list[str]:
+    """Statements for a type of that name whose text is kept as it is, for an extension that is not here."""
+    internal = "LANGUAGE internal IMMUTABLE STRICT"
+    return [
+        f"CREATE TYPE {name}",
+        f"CREATE FUNCTION {name}_in(cstring) RETURNS {name} {internal} AS 'textin'",
+        f"CREATE FUNCTION {name}_out({name}) RETURNS cstring {internal} AS 'textout'",
+        f"CREATE TYPE {name} (INPUT = {name}_in, OUTPUT = {name}_out, LIKE = text)",
+    ]
+
+
+def extended(*, srid: int | None, order: str = "<") -> str:
+    """A point as PostGIS writes it."""
+    flags = 0x20000000 if srid is not None else 0
+    system = b"" if srid is None else struct.pack(f"{order}i", srid)
+    head = struct.pack(f"{order}BI", order == "<", 1 | flags)
+    return (head + system + struct.pack(f"{order}dd", 1.5, -2.0)).hex().upper()
+
+
+def _shown(text: str, srid: int | None) -> dict[str, Any]:
+    return {"wkb": base64.b64encode(bytes.fromhex(text)).decode(), "srid": srid}
+
+
+OF_EXTENSIONS: list[tuple[str, str, Any]] = [
+    *(
+        (kind, f"'{text}'", _shown(text, srid))
+        for kind in ("geometry", "geography")
+        for srid, order in ((None, "<"), (4326, "<"), (4326, ">"))
+        for text in (extended(srid=srid, order=order),)
+    ),
+    ("geometry", "'another'", "another"),
+    ("geometry[]", f"ARRAY['{extended(srid=1)}'::geometry]", [_shown(extended(srid=1), 1)]),
+    ("vector", "'[1,-2.5,3e-05]'", [1, -2.5, 3e-05]),
+    ("vector", "'another'", "another"),
+    ("halfvec", "'[0.5]'", [0.5]),
+    ("vector", "NULL", None),
+]
+
+
+def test_geometries_and_vectors_are_what_debezium_makes_of_them(setting: Setting) -> None:
+    columns = ", ".join(f"c{n} {kind}" for n, (kind, _, _) in enumerate(OF_EXTENSIONS))
+    values = ", ".join(value for _, value, _ in OF_EXTENSIONS)
+    kinds = ("geometry", "geography", "vector", "halfvec")
+    setting.execute(
+        *(statement for kind in kinds for statement in stand_in(kind)),
+        f"CREATE TABLE t (id int PRIMARY KEY, {columns})",
+        f"INSERT INTO t VALUES (1, {values})",
+    )
+    with setting.running(setting.config("t")) as runner:
+        setting.execute(f"INSERT INTO t VALUES (2, {values})")
+        setting.caught_up(runner)
+    expected = {f"c{n}": shown for n, (_, _, shown) in enumerate(OF_EXTENSIONS)}
+    assert setting.fold("t") == {key(id=n): {"id": n, **expected} for n in (1, 2)}
 
 
 def test_every_type_looks_the_same_from_the_snapshot_and_from_the_stream(setting: Setting) -> None:

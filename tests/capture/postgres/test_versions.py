@@ -5,9 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 
 from headwater.capture.config import CaptureConfig
+from headwater.capture.errors import Interrupted, Misconfigured
+from headwater.capture.postgres.connection import connect, translated
 from headwater.capture.postgres.source import PostgresSource
 from tests.capture.postgres.driven import Driven
 from tests.capture.postgres.running import remove_database
@@ -148,6 +151,29 @@ def test_generated_columns_are_read_where_they_are_published(shop: Shop, way: st
     assert len(schemas) == 1, "the stream has the columns that the snapshot had"
 
 
+def test_no_time_out_of_the_server_ends_a_snapshot(shop: Shop) -> None:
+    names = ["statement_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout"]
+    newer = "SELECT name FROM pg_settings WHERE name = 'transaction_timeout'"
+    names += [name for (name,) in shop.server.execute(newer)]
+    shop.execute(*(f"ALTER DATABASE {shop.name} SET {name} = '1min'" for name in names))
+    connection = connect(shop.server.url(shop.name))
+    try:
+        found = [connection.execute(f"SHOW {name}".encode()).fetchone() for name in names]
+    finally:
+        connection.close()
+    assert found == [("0",)] * len(names)
+
+
+@pytest.mark.parametrize("error", [
+    psycopg.errors.ReadOnlySqlTransaction,
+    psycopg.errors.lookup("25P03"),
+    psycopg.errors.AdminShutdown,
+    psycopg.errors.TooManyConnections,
+])  # fmt: skip
+def test_what_time_mends_is_an_interruption(error: type[psycopg.Error]) -> None:
+    assert isinstance(translated(error("not now")), Interrupted)
+
+
 def test_a_publication_of_another_role_stays_and_that_is_said(shop: Shop) -> None:
     role = f"reader_{shop.name}"
     shop.execute(
@@ -171,12 +197,64 @@ def test_a_publication_of_another_role_stays_and_that_is_said(shop: Shop) -> Non
 
 
 def test_a_published_table_whose_updates_the_server_now_refuses_is_told_of(shop: Shop) -> None:
-    shop.execute("CREATE TABLE bare (id int)", "CREATE TABLE keyed (id int PRIMARY KEY)")
+    shop.execute(
+        "CREATE TABLE bare (id int)",
+        "CREATE TABLE keyed (id int PRIMARY KEY)",
+        "CREATE TABLE late (id int PRIMARY KEY DEFERRABLE)",
+        "INSERT INTO late VALUES (1)",
+    )
     source = PostgresSource(shop.config(shop.server))
     try:
         source.topics()
         said = source.guard()
         assert said is not None and 'ALTER TABLE "public"."bare" REPLICA IDENTITY FULL' in said
+        said = source.guard()
+        assert said is not None and 'ALTER TABLE "public"."late" REPLICA IDENTITY FULL' in said
         assert source.guard() is None
+        failed = [finding.name for finding in source.check() if not finding.ok]
+        assert failed == [f'identity of "public"."{table}"' for table in ("bare", "late")]
+        read = [record for batch in source.snapshot(None) for record in batch.records]
+        # As the stream has it, to which the server says of no column that it identifies a row.
+        assert [record[1] for record in read if record[0] == f"{shop.name}.late"] == [None]
     finally:
         source.close()
+
+
+def test_partitions_have_topics_of_their_own_where_that_is_asked_for(shop: Shop) -> None:
+    shop.options = {"partitions_as": "leaf"}
+    shop.execute(
+        "CREATE TABLE whole (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE TABLE low PARTITION OF whole FOR VALUES FROM (0) TO (100)",
+        "CREATE TABLE high PARTITION OF whole FOR VALUES FROM (100) TO (200)",
+        "INSERT INTO whole VALUES (1), (100)",
+    )
+    shop.read("whole")
+    shop.execute("INSERT INTO whole VALUES (2), (101)")
+    shop.follow("whole")
+    assert [row["id"] for row in shop.rows("low")] == [1, 2]
+    assert [row["id"] for row in shop.rows("high")] == [100, 101]
+    assert shop.rows("whole") == []
+    shop.options = {"partitions_as": "root"}
+    with pytest.raises(Misconfigured, match="by leaf, and partitions_as says otherwise"):
+        shop.read("whole")
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        ("CREATE UNLOGGED TABLE t (id int PRIMARY KEY)", "is an unlogged table"),
+        ("CREATE VIEW t AS SELECT 1 AS id", "is a view"),
+        ("CREATE TABLE w (id int) PARTITION BY RANGE (id)", "has no table public.t"),
+        (
+            "CREATE TABLE w (id int) PARTITION BY RANGE (id); "
+            "CREATE TABLE t PARTITION OF w FOR VALUES FROM (0) TO (9)",
+            "is a partition of w",
+        ),
+    ],
+)
+def test_what_has_no_changes_of_its_own_is_refused_in_words(
+    shop: Shop, made: str, why: str
+) -> None:
+    shop.execute(made)
+    with pytest.raises(Misconfigured, match=why):
+        shop.read("t")

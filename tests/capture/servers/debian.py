@@ -1,7 +1,7 @@
-"""A package of Debian sid with its libraries, in a root of its own; nothing of the machine's is changed.
+"""Packages of another Debian, with their libraries, in a root of their own; the machine is not changed.
 
 apt runs with a configuration of its own: lists, cache and state are in a temporary folder, the one source
-is sid at the address where the machine's own sources find Debian.
+is that release at the address where the machine's own sources find Debian.
 """
 
 from __future__ import annotations
@@ -29,9 +29,14 @@ _ONLY_NEEDED += ["--no-replaces", "--no-enhances"]
 
 def fetch_sid(into: Path, package: str, without: tuple[str, ...]) -> None:
     """The package and all that it depends on, but for names that begin so, unpacked."""
+    fetch(into, "sid", package, without)
+
+
+def fetch(into: Path, release: str, package: str, without: tuple[str, ...]) -> None:
+    """The same of any release."""
     with tempfile.TemporaryDirectory(prefix="headwater-apt-") as scratch:
         folder = Path(scratch)
-        apt = _Apt(folder)
+        apt = _Apt(folder, release)
         apt.run("apt-get", "-qq", "update")
         told = apt.run("apt-cache", "depends", "--recurse", *_ONLY_NEEDED, package)
         # Names at the beginning of a line; what is virtual stands in angle brackets.
@@ -42,14 +47,24 @@ def fetch_sid(into: Path, package: str, without: tuple[str, ...]) -> None:
             apt.run("dpkg", "-x", str(archive), str(into))
 
 
+def fetch_only(into: Path, release: str, *packages: str) -> None:
+    """These packages and no others, unpacked."""
+    with tempfile.TemporaryDirectory(prefix="headwater-apt-") as scratch:
+        apt = _Apt(Path(scratch), release)
+        apt.run("apt-get", "-qq", "update")
+        apt.run("apt-get", "-qq", "download", *packages)
+        for archive in sorted(Path(scratch).glob("*.deb")):
+            apt.run("dpkg", "-x", str(archive), str(into))
+
+
 class _Apt:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, release: str) -> None:
         self._folder = folder
         address = self._address()
         for part in ("state/lists/partial", "cache/archives/partial"):
             (folder / part).mkdir(parents=True)
         (folder / "status").touch()
-        (folder / "sources.list").write_text(f"deb {address} sid main\n")
+        (folder / "sources.list").write_text(f"deb {address} {release} main\n")
         (folder / "apt.conf").write_text(_CONFIGURATION.format(folder=folder))
         self._environment = {**os.environ, "APT_CONFIG": str(folder / "apt.conf"), "LC_ALL": "C"}
 

@@ -101,7 +101,7 @@ def test_a_row_that_is_no_event_is_a_dead_letter(tmp_path: Path) -> None:
 
 
 def wait(condition: object) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 100
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < deadline
         time.sleep(0.01)

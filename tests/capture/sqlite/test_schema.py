@@ -84,6 +84,23 @@ def test_two_columns_that_swap_names_are_not_mixed_up(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("tables", [(), ("orders",)])
+def test_a_table_that_is_made_after_the_first_run_is_captured(
+    tmp_path: Path, tables: tuple[str, ...]
+) -> None:
+    """Nothing has ever changed until then, and that is no change which was lost."""
+    path = tmp_path / "shop.db"
+    app = database(path)
+    log = Log(path, *tables).drain()
+    log.drain()
+    app.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, n INTEGER)")
+    log.drain()
+    app.execute("INSERT INTO orders VALUES (1, 1)")
+    log.drain()
+    assert [(op, after) for op, _, after in log.changes()] == [("c", {"id": 1, "n": 1})]
+    app.close()
+
+
 def test_a_table_made_anew_is_truncated_and_read_again(tmp_path: Path) -> None:
     app, log = started(tmp_path)
     app.execute("CREATE TABLE new (id INTEGER PRIMARY KEY, item TEXT, n REAL)")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pyarrow as pa
 
@@ -46,3 +50,38 @@ def test_no_more_is_kept_than_the_bound() -> None:
     held = [pool.take(memory.HELD_BYTES_MAX // 8, np.uint8) for _ in range(20)]
     assert sum(map(len, pool._held)) <= memory.HELD_BYTES_MAX
     assert len({each.ctypes.data for each in held}) == 20
+
+
+def test_memory_is_free_when_the_last_who_looks_at_it_is_gone_and_not_before() -> None:
+    """However it is looked at: by the array itself, a part of it, or bytes of another kind."""
+    pool = Pool()
+    array = pool.take(MEGABYTE, np.uint8)
+    place = array.ctypes.data
+    views = [array, array[5:], array[:8].view(np.int64), memoryview(array)[3:], pa.py_buffer(array)]
+    del array
+    while views:
+        assert pool.take(MEGABYTE, np.uint8).ctypes.data != place
+        views.pop(0)
+    assert pool.take(MEGABYTE, np.uint8).ctypes.data == place
+
+
+def test_two_threads_never_get_the_same_memory() -> None:
+    pool, wrong = Pool(), []
+
+    def use(mark: int) -> None:
+        for _ in range(3_000):
+            mine = pool.take(MEGABYTE // 8, np.uint8)
+            mine[:8] = mark
+            time.sleep(0)
+            if set(mine[:8].tolist()) != {mark}:
+                wrong.append(mark)
+            del mine
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(5e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(use, range(4)))
+    finally:
+        sys.setswitchinterval(before)
+    assert wrong == []

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+from math import isfinite
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +17,7 @@ from headwater.client.records import Record
 from headwater.edges.alerts import judge as judging
 from headwater.edges.alerts import rules
 from headwater.edges.alerts.judge import Judge, Values
-from headwater.edges.alerts.notices import Notice, Said, notice_of, said
+from headwater.edges.alerts.notices import Notice, Said, notice_of, said, shown
 from headwater.edges.alerts.rules import Aggregate, Beyond, Field, Lag, Matches, Silence, parse
 from headwater.edges.alerts.watcher import Window
 
@@ -126,6 +130,40 @@ def test_a_value_fires_and_recovers_for_each_key_by_itself():
 
 def test_a_value_that_is_no_number_says_nothing():
     assert values().look([record(0, '"x"'), record(1, "true"), record(2, "null")], 0) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "is_told"),
+    [("1" + "0" * 400, True), ("1e999", True), ("-1" + "0" * 400, False), ("NaN", False)],
+)
+def test_a_number_beyond_all_floats_is_the_largest_and_ends_nothing(number: str, is_told: bool):
+    found = values().look([record(0, number)], 1)
+    assert [notice_of(each.draft().value) for each in found] == found
+    assert bool(found) == is_told
+    window = Window(60)
+    for value in (1e308, 1e308, -1e308):
+        window.add(1, value, now_ms=1)
+    assert all(isfinite(window.value(fold, 1) or 0) for fold in ("sum", "avg", "min", "max"))
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"record": {}},
+        {"record": 5},
+        {"record": {"topic": "t", "partition": 0, "offset": "x", "key": None, "value": None}},
+        {"subject": ["x"]},
+        {"state": "fir\0ing"},
+        {"summary": None},
+        {"at_ms": "now"},
+    ],
+)
+def test_what_somebody_else_wrote_into_the_topic_is_no_notice(forged: dict[str, object]):
+    good = Notice("late", "firing", "…", 1, record=shown(record(3, 12)))
+    value = json.dumps({**asdict(good), **forged}).encode()
+    assert notice_of(good.draft().value) == good
+    assert notice_of(value) is None
+    assert said("late", [value, good.draft().value]).firing == {None: 1}
 
 
 def test_records_that_are_read_again_after_a_kill_change_nothing():

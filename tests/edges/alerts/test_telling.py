@@ -19,6 +19,11 @@ from confluent_kafka import Consumer, TopicPartition
 
 from headwater.client import ranges
 from headwater.client.log import Log
+from headwater.client.records import Record
+from headwater.edges.alerts.config import Command
+from headwater.edges.alerts.notices import Notice
+from headwater.edges.alerts.senders import Runner
+from headwater.edges.webhooks.delivery import Delivery
 from headwater.project.file import Project
 from headwater.project.ports import free_port
 from tests.edges.running import edges, process, until
@@ -196,6 +201,40 @@ def test_a_command_that_fails_is_tried_again_and_then_buried(log: Log, topic: To
     headers = dict(found.headers)
     assert headers["__dlq.errors.message"] == b"exit code 1: no such pager"
     assert headers["__dlq.errors.delivery.count"] == b"2"
+
+
+def test_what_others_write_among_the_notices_is_set_aside_and_holds_up_nobody(
+    log: Log, topic: Topics, tmp_path: Path
+):
+    source, noted = topic(), tmp_path / "noted"
+    commit(log, source, source, 0)
+    (tmp_path / "note.py").write_text("import sys; open(sys.argv[1], 'a').write('x')")
+    rule = {
+        "on": f"group:{source}",
+        "when": "lag > 1",
+        "to": f"command:{sys.executable} {tmp_path / 'note.py'} {noted}",
+        "every_s": 0.1,
+    }
+    dead = f"alerts.{source}.delivery.dead-letters"
+    with edges(log.bootstrap, {"alerts": {source: rule}}) as running:
+        until(waits_for(log, f"{source}.delivery"), "the alert")
+        said = httpx.post(f"{running.url}/topics/headwater.alerts", json={"alert": source})
+        assert said.status_code == 403
+        put(log, "headwater.alerts", [{"alert": source}], source)  # as who may write in the log can
+        until(lambda: end_of(log, dead) == 1, "the dead letter")
+        put(log, source, [1, 2])
+        until(noted.exists, "the command")
+        state = httpx.get(f"{running.url}/status", timeout=30).json()["services"]
+        assert "failures" not in state[f"alerts.{source}.delivery"]
+
+
+async def test_a_command_that_reads_nothing_has_run_all_the_same():
+    runner = Runner(Command(("/bin/true",), 60))
+    notice = Notice("late", "firing", "…", 1, subject="x" * 1_000_000)
+    record = Record("headwater.alerts", 0, 7, 0, None, notice.draft().value)
+    for number in range(5):
+        outcome = await runner.send(Delivery(f"a\0b-{number}", record))
+        assert outcome.is_delivered, outcome.reason
 
 
 def test_silence_is_told_and_so_is_its_end(log: Log, topic: Topics):

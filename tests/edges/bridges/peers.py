@@ -12,7 +12,7 @@ import zmq
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
-DEADLINE_S = 60.0
+DEADLINE_S = 100.0
 
 
 class MqttPeer:

@@ -12,7 +12,7 @@ from headwater.client.log import Log
 from headwater.errors import HeadwaterError
 from tests.edges.running import until
 
-DEADLINE_S = 60.0
+DEADLINE_S = 100.0
 PLAIN = {
     "group.id": "tests",
     "enable.auto.commit": False,
@@ -33,7 +33,7 @@ class Found:
 
 def records(log: Log, topic: str) -> list[Found]:
     """All that are there now, partition by partition."""
-    if topic not in log.admin.list_topics(timeout=10).topics:
+    if topic not in log.admin.list_topics(timeout=60).topics:
         return []
     found: list[Found] = []
     consumer = Consumer({**log.settings, **PLAIN})  # a new one: one that read elsewhere is slower

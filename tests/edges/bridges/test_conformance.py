@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import zmq
 
+from headwater.edges.bridges import zeromq
 from headwater.edges.bridges.amqp import Exchange, Queue
 from headwater.edges.bridges.contract import Inbound, Outbound, Record, Refusal
 from headwater.edges.bridges.mqtt import Publication, Subscription
@@ -43,6 +44,26 @@ class TestPull(InboundConformance):
 
         yield tell
         peer.close()
+
+
+async def test_whoever_sends_a_message_without_end_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zeromq, "MESSAGE_BYTES_MAX", 1000)
+    pull = Pull(bridge_end(f"zmq+pull://{tmp_path}/socket", Pull, {"bind": True}))
+    await pull.open()
+    endless, honest = (ZmqPeer(zmq.PUSH, f"ipc://{tmp_path}/socket", bind=False) for _ in range(2))
+    lost = endless.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+    try:
+        await asyncio.to_thread(endless.socket.send, b"x" * 1001)
+        assert await asyncio.to_thread(lost.poll, 240_000)
+        await asyncio.to_thread(honest.socket.send, b"x" * 1000)
+        assert [each.value for each in await pull.receive()] == [b"x" * 1000]
+    finally:
+        endless.socket.disable_monitor()
+        endless.close()
+        honest.close()
+        await pull.close()
 
 
 class TestSub(InboundConformance):

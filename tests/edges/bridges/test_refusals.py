@@ -12,7 +12,7 @@ import pytest
 
 from headwater.client.log import Log
 from headwater.client.publisher import Draft, publish
-from headwater.edges.bridges.mqtt import Publication, Subscription
+from headwater.edges.bridges.mqtt import Publication, Subscription, packet_bytes, properties_of
 from headwater.testing.bridges import bridge_end, fails_with_a_sentence, record, run
 from headwater.testing.certificates import Authority
 from headwater.testing.mosquitto import Mosquitto, mosquitto
@@ -20,6 +20,8 @@ from headwater.testing.rabbitmq import RabbitMQ
 from tests.edges.bridges.conftest import or_absent
 from tests.edges.bridges.peers import MqttPeer
 from tests.edges.running import edges, until
+
+LARGEST = 1_000
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +47,28 @@ def test_a_publication_that_the_rules_forbid_is_refused_and_the_others_go_on(str
             assert refusal.record.offset == 1 and "Not authorized" in refusal.reason
 
     run(scenario())
+
+
+def test_a_publication_larger_than_the_broker_takes_is_refused_and_the_others_go_on(
+    mqtt: Mosquitto,
+):
+    del mqtt  # without it, there is no Mosquitto at all
+
+    async def scenario(url: str) -> None:
+        options = {"client_id": "large"}
+        async with Publication(bridge_end(f"{url}/{{key}}", Publication, options)) as bridge:
+            plain = record(1, b"", key=b"a")
+            given = len(properties_of(plain).pack())
+            room = LARGEST - packet_bytes("a", b"", given) - 1  # its length has a second byte then
+            batch = [record(0, bytes(LARGEST), key=b"a"), record(1, bytes(room), key=b"a")]
+            (refusal,) = await bridge.send(batch)
+            assert refusal.record.offset == 0 and f"{LARGEST} bytes" in refusal.reason
+            (refusal,) = await bridge.send([record(1, bytes(room + 1), key=b"a")])
+            assert refusal.record.offset == 1
+            assert list(await bridge.send([plain])) == []
+
+    with mosquitto({"max_packet_size": LARGEST}) as server:
+        run(scenario(server.url))
 
 
 def test_mqtt_without_a_login_where_one_is_wanted_is_told(mqtt: Mosquitto):

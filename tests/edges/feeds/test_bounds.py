@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from urllib.parse import urlsplit
 
 import httpx
@@ -13,12 +14,15 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from headwater.client.errors import NotThere
 from headwater.client.log import Log
+from headwater.edges.caller import SENDER
 from headwater.edges.config import Limits
 from headwater.edges.errors import Overloaded
 from headwater.edges.feeds import bodies, hub_of
+from headwater.edges.feeds.channels import DROPPED
 from headwater.edges.feeds.hub import STOPPING, Hub
-from headwater.edges.feeds.request import read
+from headwater.edges.feeds.request import Choice, read
 from headwater.edges.feeds.session import Session
 from headwater.edges.feeds.wires import SSE
 from tests.edges.feeds.clients import following, put, wait_for
@@ -91,6 +95,41 @@ async def test_a_client_that_takes_nothing_for_long_is_dropped(log: Log, topic):
     hub.close()
 
 
+async def test_a_filter_that_fails_ends_its_own_client_and_the_others_go_on(
+    log: Log, topic, monkeypatch
+):
+    """Whatever raises in one client's filter, by a mistake of ours and a record that brings it to light."""
+    name, hub = topic(), Hub(log, Limits())
+
+    def broken(self: Choice, record: object) -> bool:
+        raise RecursionError("too deep")
+
+    def ended() -> float:
+        return DROPPED.labels("failed")._value.get()
+
+    before = ended()
+    # The failing one joins first: the others come behind it in each batch.
+    async with (
+        hub.session(name, bodies.of_record, read(where=["a=1"]), SSE) as failing,
+        hub.session(name, bodies.of_record, read(), SSE) as other,
+        hub.feed(name, bodies.of_record) as feed,
+    ):
+        lost, told = failing.chunks(), other.chunks()
+        reason, first = (asyncio.ensure_future(anext(each)) for each in (lost, told))
+        with monkeypatch.context() as patched:
+            patched.setattr(Choice, "fits", broken)
+            await asyncio.to_thread(put, log, name, 1)
+            assert b'"value":1' in await asyncio.wait_for(first, 60)
+        dropped = b'event: dropped\ndata: {"reason":"a mistake of ours: RecursionError"}\n\n'
+        assert await asyncio.wait_for(reason, 60) == dropped
+        await asyncio.to_thread(put, log, name, 2)
+        assert b'"value":2' in await asyncio.wait_for(anext(told), 60)
+        assert feed.boxes() == [other.box]
+        assert ended() - before == 1
+        await told.aclose()
+    hub.close()
+
+
 async def test_no_more_clients_are_let_in_than_the_limit(log: Log, topic):
     name = topic()
     hub = Hub(log, Limits(clients=1))
@@ -116,6 +155,36 @@ async def test_heartbeats_tell_a_filter_that_keeps_nothing_how_far_it_is(log: Lo
             feed.beat()
             assert await first == b"id: 0=3\nevent: heartbeat\ndata: {}\n\n"
         await chunks.aclose()
+    hub.close()
+
+
+async def test_a_topic_that_is_not_there_leaves_nothing_behind(log: Log):
+    hub = Hub(log, Limits())
+    with pytest.raises(NotThere):
+        async with hub.session("misspelt", bodies.of_record, read(), SSE):
+            pass
+    assert (hub.feeds(), hub.clients) == ({}, 0)
+    hub.close()
+
+
+async def test_one_sender_leaves_changefeeds_for_others(log: Log, topic):
+    name, hub = topic(), Hub(log, Limits(clients=8))
+    async with AsyncExitStack() as open_ones:
+
+        async def follow(sender: str) -> None:
+            SENDER.set(sender)
+            session = hub.session(name, bodies.of_record, read(), SSE)
+            await open_ones.enter_async_context(session)
+
+        for _ in range(6):
+            await follow("token greedy")
+        with pytest.raises(Overloaded, match="one sender"):
+            await follow("token greedy")
+        await follow("token other")
+        SENDER.set("token greedy")
+        with pytest.raises(Overloaded, match="one sender"):
+            await follow("token greedy")
+    assert (hub.clients, dict(hub.clients_of)) == (0, {})
     hub.close()
 
 
@@ -193,7 +262,8 @@ def test_a_socket_gets_the_same_events(log: Log, topic: Callable[..., str]):
             assert event["data"]["value"] == {"n": 3}
         with connect(f"{url}?after=0=2&key=c") as socket:
             assert said(socket)["data"]["key"] == "c"
-        for words, about in (("after=x", "no event id"), ("where=n", "no condition")):
+        wrong = {"after=x": "no event id", "where=n": "no condition", "wher=n=1": "did you mean"}
+        for words, about in wrong.items():
             with connect(f"{url}?{words}") as socket:
                 assert said(socket)["event"] == "refused"
                 with pytest.raises(ConnectionClosed) as closed:

@@ -55,6 +55,13 @@ def test_a_value_is_shown_as_it_was_sent_on_one_line(value, shown):
     assert json.loads(body)["offset"] == 17
 
 
+@pytest.mark.parametrize("sent", [b"null", b"17", b'{"a": 1}'])
+def test_what_was_sent_as_text_is_shown_as_text(sent):
+    told = (("content-type", b"Text/plain; charset=utf-8"),)
+    found = of_record(Record("t", 0, 3, 0, None, sent, told), PLAIN)
+    assert json.loads(found)["value"] == sent.decode()
+
+
 def test_a_row_of_a_view_has_its_key_and_the_position_of_the_view():
     headers = (("headwater-position", b"orders:0=18"),)
     row = Record("v.changes", 0, 3, 0, b"17", b'{"id":17}', headers)

@@ -28,7 +28,7 @@ def test_topics_are_followed_from_a_snapshot_or_a_place_and_resumed(kafka: Log):
     settings = {"cleanup.policy": "compact"}
     kafka.admin.create_topics([NewTopic("state", 1, 1, config=settings)])["state"].result()
     kafka.admin.create_topics([NewTopic("orders", 3, 1)])["orders"].result()
-    until(lambda: {"state", "orders"} <= set(kafka.admin.list_topics(timeout=10).topics), "both")
+    until(lambda: {"state", "orders"} <= set(kafka.admin.list_topics(timeout=60).topics), "both")
     put(kafka, "state", ("a", 1), ("b", 2), ("a", 3))
     put(kafka, "orders", *[(str(n), n) for n in range(100)])
     with edges(kafka.bootstrap) as running:

@@ -60,6 +60,17 @@ def test_who_comes_back_with_the_last_id_misses_nothing_and_gets_nothing_twice(
         assert own == sorted(own)
 
 
+def test_the_last_id_may_stand_in_the_query_as_polyfills_have_it(
+    log: Log, topic: Callable[..., str], running
+):
+    name = topic()
+    put(log, name, *[(str(n), n) for n in range(5)])
+    words = {"after": "0=1", "lastEventId": "0=3"}
+    with following(f"{running.url}/topics/{name}", **words) as reader:
+        wait_for(reader, 2)
+        assert [int(each) for each in reader.values()] == [3, 4]
+
+
 def test_a_snapshot_comes_first_and_then_the_changes(log: Log, topic: Callable[..., str], running):
     name = topic(cleanup_policy="compact")
     put(log, name, ("a", 1), ("b", 2), ("a", 3), ("c", 4), ("b", None))

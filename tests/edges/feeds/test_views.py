@@ -18,9 +18,9 @@ from headwater.browse.pages import page
 from headwater.client.errors import InstanceFenced, RequestRefused
 from headwater.client.log import Log
 from headwater.edges.feeds import feeds_of
-from headwater.edges.feeds.view_changes import Known, ViewChanges, topic_of
-from headwater.edges.rows import Row, Rows
+from headwater.edges.feeds.views.changes import Known, ViewChanges, topic_of
 from headwater.pipelines.declarations import View
+from headwater.pipelines.view_rows import Row, Rows
 from headwater.project.file import load
 from headwater.testing.targets import Writer, at, gone, shape
 from headwater.views.targets.registry import target_for

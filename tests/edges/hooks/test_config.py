@@ -66,3 +66,12 @@ def test_a_mistake_is_told_with_what_mends_it(change: dict[str, object], complai
     said = check("payments", {**GOOD, **change})
     assert len(said) == 1
     assert complaint in said[0]
+
+
+@pytest.mark.parametrize("found", ["whsec_", "whsec_===="])
+def test_a_secret_with_nothing_behind_its_prefix_is_none(
+    found: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HOOK_SECRET", found)
+    (said,) = check("payments", GOOD)
+    assert "nothing stands behind whsec_" in said

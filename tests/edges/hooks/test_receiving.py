@@ -116,6 +116,16 @@ def test_a_field_of_the_body_becomes_the_key(hooks: tuple[Running, str], log: Lo
     assert records(log, topic)[0].key == b"17"
 
 
+@pytest.mark.parametrize("body", [b'{"repository": {"id": "\\ud800"}}', b"[" * 100_000])
+def test_a_signed_body_that_no_key_can_be_made_of_is_refused_in_a_sentence(
+    hooks: tuple[Running, str], log: Log, body: bytes
+):
+    running, topic = hooks
+    answer = send(f"{running.url}/hooks/keyed", content=body, headers=github(body))
+    assert answer.status_code == 422 and "no field 'repository.id'" in answer.json()["detail"]
+    assert records(log, topic) == []
+
+
 def test_slack_is_told_that_we_are_there(hooks: tuple[Running, str], log: Log):
     running, topic = hooks
     body, now = b'{"type":"url_verification","challenge":"3eZbrw1aB"}', int(time.time())
@@ -126,6 +136,10 @@ def test_slack_is_told_that_we_are_there(hooks: tuple[Running, str], log: Log):
     answer = send(f"{running.url}/hooks/slack", content=body, headers=headers)
     assert answer.json() == {"challenge": "3eZbrw1aB"}
     assert records(log, topic) == []
+    deep = b'{"type":"url_verification","challenge":' + b"[" * 100_000
+    headers["x-slack-signature"] = sign(PRESETS["slack"], SECRET, "", now, deep)
+    answer = send(f"{running.url}/hooks/slack", content=deep, headers=headers)
+    assert answer.status_code == 200 and not answer.json()["duplicate"]
 
 
 def test_a_delivery_that_is_sent_again_after_a_kill_is_stored_once(
@@ -160,13 +174,46 @@ def test_a_body_is_read_only_when_it_is_known_whose_it_is(
             verify(style, [SECRET], headers, b"[]", time.time())
 
 
-def test_a_packed_body_is_unpacked_within_bounds(hooks: tuple[Running, str], log: Log) -> None:
+def test_a_packed_body_is_unpacked_once_its_signature_is_right(
+    hooks: tuple[Running, str], log: Log
+) -> None:
     running, topic = hooks
     url, body = f"{running.url}/hooks/github", b'{"a": 1}'
     packed = {"content-encoding": "gzip"}
-    bomb = gzip.compress(bytes(2 * 1024**2))
-    assert send(url, content=bomb, headers={**github(b""), **packed}).status_code == 413
-    crumbs = gzip.compress(b"") * 5000
-    assert send(url, content=crumbs, headers={**github(b""), **packed}).status_code == 400
-    whole = send(url, content=gzip.compress(body), headers={**github(body, "packed"), **packed})
+    bomb, crumbs = gzip.compress(bytes(32 * 1024**2)), gzip.compress(b"") * 5000
+    for strange in (bomb, crumbs, b"no gzip at all"):
+        assert send(url, content=strange, headers={**github(b""), **packed}).status_code == 401
+    assert send(url, content=bomb, headers={**github(bomb), **packed}).status_code == 413
+    assert send(url, content=crumbs, headers={**github(crumbs), **packed}).status_code == 400
+    sent = gzip.compress(body)
+    whole = send(url, content=sent, headers={**github(sent, "packed"), **packed})
     assert (whole.status_code, [each.value for each in records(log, topic)]) == (200, [body])
+
+
+def test_the_id_of_a_packed_delivery_is_read_in_what_was_packed(
+    hooks: tuple[Running, str],
+) -> None:
+    running, _ = hooks
+    sent, style = gzip.compress(b'{"id": "evt_packed"}'), PRESETS["stripe"]
+    said = sign(style, SECRET, "", int(time.time()), sent)
+    headers = {style.header: said, "content-encoding": "gzip", "content-type": "application/json"}
+    answers = [
+        send(f"{running.url}/hooks/stripe", content=sent, headers=headers).json() for _ in "12"
+    ]
+    assert [each["duplicate"] for each in answers] == [False, True]
+
+
+def test_no_token_takes_a_hooks_deliveries_by_its_name(
+    log: Log, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN", "a token of some length")
+    name = topic()
+    document = {
+        "hooks": {name: {"topic": name, "secret": "${HOOK_SECRET}", "style": "github"}},
+        "tokens": {"hook": {"secret": "${TOKEN}", "write": ["*"]}},
+    }
+    with edges(log.bootstrap, document) as running:
+        mine = {"Authorization": "Bearer a token of some length", "Idempotency-Key": "d-1"}
+        assert send(f"{running.url}/topics/{name}", json={}, headers=mine).status_code == 200
+        answer = send(f"{running.url}/hooks/{name}", content=b"{}", headers=github(b"{}"))
+    assert answer.status_code == 200 and answer.json()["duplicate"] is False

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.edges.hooks.presets import PRESETS, STANDARD
-from headwater.edges.hooks.signatures import Incomplete, NotGenuine, Style, sign, verify
+from headwater.edges.hooks.signatures import Incomplete, NotGenuine, Style, sign, text_at, verify
 
 NOW = 1_700_000_000
 BODY = json.dumps({"id": "evt_1", "event_id": "Ev1", "total": 12}).encode()
@@ -112,6 +112,29 @@ def test_without_an_id_only_a_signed_time_tells_deliveries_apart():
     later = verify(timed, ["s3cret"], signed(timed, at=NOW + 1), BODY, NOW)
     assert first.id == again.id != later.id
     assert verify(PRESETS["plain"], ["s3cret"], signed(PRESETS["plain"]), BODY, NOW).id is None
+
+
+def test_the_same_delivery_is_known_however_its_signature_is_spelt():
+    style = PRESETS["slack"]
+    headers = signed(style, body=b"command=/deploy")
+    first = verify(style, ["s3cret"], headers, b"command=/deploy", NOW).id
+    hexes = headers[style.header].removeprefix("v0=")
+    for spelt in (hexes.upper(), f"{hexes[:2]} {hexes[2:]}"):
+        again = {**headers, style.header: f"v0={spelt}"}
+        assert verify(style, ["s3cret"], again, b"command=/deploy", NOW).id == first
+
+
+@pytest.mark.parametrize("secret", ["whsec_", "whsec_=", "whsec_===="])
+def test_nobody_signs_with_nothing(secret: str):
+    for style in PRESETS.values():
+        for key in ("", secret):
+            with pytest.raises(NotGenuine):
+                verify(style, ["whsec_"], signed(style, key), BODY, NOW)
+
+
+def test_a_field_that_is_no_text_is_none():
+    assert text_at(b'{"id": "\\ud800"}', "id") is None
+    assert text_at(b'{"id": ' + b"[" * 100_000, "id") is None
 
 
 @given(

@@ -16,7 +16,7 @@ from headwater.client.errors import BrokerUnreachable, NotThere, RequestRefused
 from headwater.client.log import Log
 from headwater.edges import payloads
 from headwater.edges.bulk import Bulk
-from headwater.edges.once_index import Span
+from headwater.edges.idempotency.index import Span
 from headwater.project.broker_process import BrokerProcess
 from headwater.record import records
 from headwater.record.batch import BatchHeader, pack

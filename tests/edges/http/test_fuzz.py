@@ -68,7 +68,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return load(tmp_path / "headwater.toml")
 
 
-@pytest.mark.timeout(3600 if SOAK else 240)
+@pytest.mark.timeout(3600 if SOAK else 900)
 def test_whatever_is_sent_is_answered_as_described(
     log: Log, topic: Callable[..., str], project: Project, monkeypatch: pytest.MonkeyPatch
 ):
@@ -82,16 +82,23 @@ def test_whatever_is_sent_is_answered_as_described(
         "topic_name": [topic(2), topic(cleanup_policy="compact"), "nowhere", "__own"],
         "partition_id": ["0", "7"],
         "cluster_id": [cluster_of(log)] * 9 + ["elsewhere"],
-        "name": ["retention.ms", "nonsense"],
+        "name": ["retention.ms", "nonsense", "fuzzed"],
+        "delivery": ["nowhere-0-0", "\x00"],
         "group": ["fuzzed", "nobody"],
         "instance": ["fuzzer", "nowhere"],
     }
-    limits = {"consumers": 3, "consumers_per_token": 2}
+    monkeypatch.setenv("FUZZ_KEY", "correct horse battery staple, twice")
+    document = {
+        "hooks": {"gate": hook},
+        "limits": {"consumers": 3, "consumers_per_token": 2},
+        "subscriptions": {"key": "${FUZZ_KEY}", "allow_private": True, "most": 2},
+    }
     with (
-        edges(log.bootstrap, {"hooks": {"gate": hook}, "limits": limits}, project) as running,
+        edges(log.bootstrap, document, project) as running,
         requests.Session() as session,
     ):
         open_consumer(session, running.url, names["topic_name"][0])
+        subscribe(session, running.url, names["topic_name"][0])
         described = schemathesis.openapi.from_url(f"{running.url}/openapi.json")
         operations = [found.ok() for found in described.get_all_operations()]
         # What deletes comes last: the others would find nothing there.
@@ -103,7 +110,7 @@ def test_whatever_is_sent_is_answered_as_described(
 
 
 def cluster_of(log: Log) -> str:
-    return str(log.admin.list_topics(timeout=10).cluster_id)
+    return str(log.admin.list_topics(timeout=60).cluster_id)
 
 
 def open_consumer(session: requests.Session, url: str, topic: str) -> None:
@@ -111,6 +118,12 @@ def open_consumer(session: requests.Session, url: str, topic: str) -> None:
     made = session.post(f"{url}/consumers/fuzzed", json={"name": "fuzzer"}, timeout=60)
     path = f"{made.json()['base_uri']}/subscription"
     assert session.post(path, json={"topics": [topic]}, timeout=60).status_code == 204
+
+
+def subscribe(session: requests.Session, url: str, topic: str) -> None:
+    """To a receiver that is not there."""
+    new = {"name": "fuzzed", "topic": topic, "to": "http://127.0.0.1:9/", "paused": True}
+    assert session.post(f"{url}/webhooks", json=new, timeout=60).status_code == 201
 
 
 def fuzz(operation: Any, session: requests.Session, names: dict[str, list[str]]) -> None:

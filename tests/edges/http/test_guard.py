@@ -206,11 +206,11 @@ def test_a_body_that_does_not_come_is_not_waited_for(log: Log, topic: Make):
 
 
 def test_bodies_of_all_together_have_a_bound(log: Log, topic: Make):
-    """Many senders that never end: the one too many is told to come again, and the others keep theirs."""
+    """Requests that never end: the one too many is told to come again, and the others keep theirs."""
     limits = {"body_bytes": 1000, "waiting_bytes": 1000, "slow_seconds": 60}
     with serving(log, {"limits": limits}) as http:
         path = f"/topics/{topic()}"
-        held = [begun(http, path, {"Content-Length": "1000"}, bytes(999)) for _ in range(6)]
+        held = [begun(http, path, {"Content-Length": "1000"}, bytes(999)) for _ in range(4)]
         try:
             refused = first_to_answer(held)
             assert b" 429 " in refused.recv(1000)
@@ -251,11 +251,13 @@ def first_line(http: httpx.Client, path: str, headers: dict[str, str], body: byt
 
 
 @contextmanager
-def bare(slow_seconds: float) -> Iterator[tuple[str, int]]:
-    """A server with our protocol, and nothing behind it."""
+def bare(slow_seconds: float, *, reads: bool = False) -> Iterator[tuple[str, int]]:
+    """A server with our protocol, and nothing behind it that has a bound of its own."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
+            while reads and (await receive()).get("more_body", False):
+                pass
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b""})
 
@@ -288,6 +290,20 @@ def test_a_head_that_does_not_come_is_not_waited_for():
                 return b"".join(iter(lambda: opened.recv(1000), b""))
 
         assert until(second, "an answer to the first head").count(b"HTTP/1.1") == 1
+
+
+@pytest.mark.parametrize("body", [b"", b"a", b"a" * 9])
+def test_a_body_that_nobody_bounds_is_not_waited_for_either(body: bytes) -> None:
+    """As of the form by which one signs in to the console."""
+    head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n"
+    with bare(0.5, reads=True) as address:
+        with socket.create_connection(address, timeout=60) as opened:
+            opened.sendall(head + body)
+            said = b"".join(iter(lambda: opened.recv(1000), b""))
+            assert said == b""
+        with socket.create_connection(address, timeout=60) as opened:
+            opened.sendall(head + b"a" * 10)
+            assert b" 200 " in opened.recv(1000)
 
 
 def test_a_head_without_end_is_refused():

@@ -77,10 +77,11 @@ def refuse(constant: str) -> None:
 
 def test_a_field_becomes_the_key():
     meant = [{"id": 17}, {"id": "x"}, {"id": {"n": 1.5}}, {"id": True}, {}, [], None]
-    keys, failed = ndjson.keys(meant, "id")
+    texts = [json.dumps(each).encode() for each in meant]
+    keys, failed = ndjson.keys(texts, "id")
     assert keys[:2] == [b"17", b"x"]
     assert sorted(failed) == [2, 3, 4, 5, 6]
-    assert ndjson.keys(meant[2:3], "id.n") == ([b"1.5"], {})
+    assert ndjson.keys(texts[2:3], "id.n") == ([b"1.5"], {})
 
 
 def test_a_number_that_no_float_holds_fails_alone():

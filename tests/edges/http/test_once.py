@@ -15,8 +15,9 @@ from headwater.client.errors import BrokerUnreachable, NotThere, RequestRefused
 from headwater.client.log import Log
 from headwater.client.publisher import Draft
 from headwater.edges.errors import Invalid
-from headwater.edges.once import Once
-from headwater.edges.once_index import Entry, Remembered, Span
+from headwater.edges.idempotency.appender import Once
+from headwater.edges.idempotency.index import Entry, KeyIndex, Span
+from headwater.edges.topics import Topics
 from headwater.project.broker_process import BrokerProcess
 from tests.edges.http.reading import records, values
 
@@ -25,7 +26,7 @@ Make = Callable[..., str]
 
 @asynccontextmanager
 async def running(log: Log, name: str) -> AsyncIterator[Once]:
-    once = Once(log, name)
+    once = Once(log, name, Topics(log))
     await once.start()
     try:
         yield once
@@ -36,7 +37,7 @@ async def running(log: Log, name: str) -> AsyncIterator[Once]:
 def test_keys_count_for_a_window_and_the_newest_longest():
     entry = Entry("d", "t", (Span(0, 1, 2, 2), Span(3, 4, 4, 1)))
     assert Entry.from_json(entry.to_json()) == entry
-    remembered = Remembered(window_ms=100, most=2)
+    remembered = KeyIndex(window_ms=100, most=2)
     for number in range(3):
         remembered.put(b"%d" % number, entry.to_json(), at_ms=number)
     assert (len(remembered), remembered.forgotten_early) == (2, 1)
@@ -47,6 +48,23 @@ def test_keys_count_for_a_window_and_the_newest_longest():
     assert len(remembered) == 1
     with pytest.raises(ValueError):
         Entry.from_json(b"{}")
+
+
+def test_who_sends_many_keys_makes_nobody_elses_forgotten():
+    entry = Entry("d", "t", (Span(0, 1, 2, 2),)).to_json()
+    index = KeyIndex(window_ms=10_000, most=100)
+    others = [b"small|t|a|b", b"hook|gate|1", b"hook|other|1", b"bridge mqtt|1"]
+    for key in others:
+        index.put(key, entry, at_ms=0)
+    for number in range(1_000):
+        index.put(b"greedy|t|%d" % number, entry, at_ms=number)
+    assert all(index.get(key, now_ms=1_000) is not None for key in others)
+    assert index.get(b"greedy|t|999", now_ms=1_000) is not None
+    assert (len(index), index.forgotten_early) == (100, 904)
+    index.put(b"late|t|1", entry, at_ms=1_000)  # who has little finds room where there is much
+    assert index.get(b"late|t|1", now_ms=1_000) is not None and len(index) == 100
+    index.tidy(now_ms=20_000)
+    assert len(index) == 0
 
 
 async def test_the_same_key_again_gives_the_same_positions_and_stores_nothing(

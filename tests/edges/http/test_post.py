@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -204,12 +205,29 @@ def test_traces_go_on_with_the_records(http: httpx.Client, log: Log, topic: Make
     assert found == [{name: text.encode() for name, text in trace.items()}] * 3 + [{}]
 
 
+@pytest.mark.parametrize("where", ["key", "tracestate"])
+def test_what_is_said_once_for_many_lines_is_bounded_by_what_it_comes_to(
+    http: httpx.Client, topic: Make, log: Log, where: str
+):
+    """20 KB of a request were gigabytes of records, in memory, before the log saw one of them."""
+    name, trace = topic(), {"traceparent": "00-" + "0" * 32 + "-" + "0" * 16 + "-01"}
+    words = {**NDJSON, "headwater-key": "a" * 20_000}
+    if where == "tracestate":
+        words = {**NDJSON, **trace, "tracestate": "a" * 20_000}
+    answer = http.post(f"/topics/{name}", content=b"1\n" * 7000, headers=words)
+    assert "for each of 7000 records are too much" in said(answer, 413)["detail"]
+    assert records(log, name) == []
+    http.post(f"/topics/{name}", content=b"1\n" * 10, headers=words).raise_for_status()
+
+
 @pytest.mark.parametrize(
     ("query", "said_of_it"),
     [
         ("keyfield=id", "did you mean 'key_field'"),
         ("partial=perhaps", "true or false"),
         ("key_field=", "empty"),
+        (f"key_field={'a' * 1001}", "longer than 1000 letters or 32 names"),
+        (f"key_field={'.' * 32}", "longer than 1000 letters or 32 names"),
         ("key=a&key=b", "twice"),
         ("key=%FF", "UTF-8"),
     ],
@@ -270,3 +288,102 @@ def test_what_does_not_fit_the_topics_schema_is_refused_with_the_place(
         said(http.post(path, content=json.dumps(event), headers=kind), 422)
         said(http.post(path, content=b"1"), 415)
     assert len(values(log, name)) == 4
+
+
+@pytest.mark.parametrize("words", [{"key": "a"}, {"key_field": "id"}])
+def test_a_request_brings_only_so_many_records_that_are_handled_one_by_one(
+    http: httpx.Client, topic: Make, log: Log, words: dict[str, str]
+):
+    name = topic()
+    many = b'{"id": 1}\n' * 100_001
+    answer = http.post(f"/topics/{name}", params=words, content=many, headers=NDJSON)
+    assert "more than 100000" in said(answer, 413)["detail"]
+    assert records(log, name) == []
+
+
+@pytest.mark.parametrize("cut", [1000, 60, 1])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_request_that_wishes_for_http_2_is_stored_with_its_body(
+    log: Log, topic: Make, cut: int, chunked: bool
+):
+    """As Java's own client asks by default: to take its body for another protocol stored empty records."""
+    name, body = topic(), b'{"id": 7}'
+    framed = b"9\r\n" + body + b"\r\n0\r\n\r\n" if chunked else body
+    length = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {len(body)}"
+    head = (
+        f"POST /topics/{name} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: text/plain\r\n{length}\r\n"
+        "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA\r\n\r\n"
+    )
+    asked = (head.encode() + framed) * 2  # the second on the same connection
+    with edges(log.bootstrap, {}) as running:
+        place = running.url.removeprefix("http://").split(":")
+        with socket.create_connection((place[0], int(place[1])), timeout=60) as connection:
+            for begin in range(0, len(asked), cut):
+                connection.sendall(asked[begin : begin + cut])
+            said = b""
+            while said.count(b'"offset":1') < 1:
+                some = connection.recv(4096)
+                assert some, said
+                said += some
+    assert said.count(b"HTTP/1.1 200 OK") == 2
+    assert values(log, name) == [body, body]
+
+
+def test_any_number_of_requests_behind_each_other_may_wish_for_http_2(
+    log: Log, caplog: pytest.LogCaptureFixture
+):
+    """Each was read within the one before, until there was no stack left and the log was full of it."""
+    many = 1500
+    one = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+    with edges(log.bootstrap, {}) as running:
+        place = running.url.removeprefix("http://").split(":")
+        with socket.create_connection((place[0], int(place[1])), timeout=60) as connection:
+            connection.sendall(one * many)
+            said = b""
+            while said.count(b'{"ok":true}') < many:
+                some = connection.recv(65536)
+                assert some, said[-500:]
+                said += some
+    assert said.count(b"HTTP/1.1 200 OK") == many
+    assert [each for each in caplog.records if each.exc_info] == []
+
+
+def test_a_tunnel_is_refused_and_the_connection_closed(log: Log):
+    """CONNECT is always a wish for another protocol: read without its wishes it was read again and again."""
+    with edges(log.bootstrap, {}) as running:
+        place = running.url.removeprefix("http://").split(":")
+        for head in ("", "Upgrade: h2c\r\nConnection: Upgrade\r\n"):
+            with socket.create_connection((place[0], int(place[1])), timeout=60) as connection:
+                connection.sendall(
+                    f"CONNECT foo:80 HTTP/1.1\r\nHost: foo\r\n{head}\r\nrest".encode()
+                )
+                said = b""
+                while some := connection.recv(4096):
+                    said += some
+            assert said.startswith(b"HTTP/1.1 400 Bad Request"), said
+
+
+EVENT = b'{"specversion":"1.0","id":"1","source":"a","type":"b"}'
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "more", "status"),
+    [
+        ("x-ndjson", b"\n" * 500_001, {}, 413),
+        ("x-ndjson", b"1\n" * 100_001, {"Idempotency-Key": "many"}, 413),
+        ("x-ndjson", b"x\n" * 100_001, {}, 413),
+        ("cloudevents-batch+json", b"[" + b",".join([EVENT] * 100_001) + b"]", {}, 413),
+        ("cloudevents-batch+json", b"[" + b",".join([b"{}"] * 100_001) + b"]", {}, 400),
+    ],
+    ids=["lines", "under a key", "that are no good", "events", "that are no events"],
+)
+def test_so_many_small_records_are_no_request(
+    http: httpx.Client, topic: Make, kind: str, body: bytes, more: dict[str, str], status: int
+):
+    """Each would take a hundred times its bytes in memory, and everybody's time."""
+    path = f"/topics/{topic()}"
+    headers = {"Content-Type": f"application/{kind}", **more}
+    refused = http.post(path, params={"partial": "true"}, content=body, headers=headers)
+    assert refused.status_code == status, refused.text
+    assert len(refused.content) < 1000
+    assert http.get(path).json()["records"] == []

@@ -160,7 +160,7 @@ def resident(running: Process) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-@pytest.mark.timeout(3600 if SOAK else 240)
+@pytest.mark.timeout(3600 if SOAK else 900)
 def test_raw_http_breaks_nothing_and_harms_no_bystander(
     tmp_path: Path, log: Log, topic: Callable[..., str]
 ):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.edges.errors import BadEdges
 from headwater.edges.schemas import Schema, Schemas, check
+from headwater.project.mistakes import BadProject
 
 ORDER = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -82,7 +82,7 @@ def test_files_are_found_below_the_project_and_values_checked(tmp_path: Path):
 def test_a_schema_that_cannot_be_used_stops_the_start(tmp_path: Path, text: str | None, said: str):
     if text is not None:
         (tmp_path / "s.json").write_text(text)
-    with pytest.raises(BadEdges, match=said):
+    with pytest.raises(BadProject, match=said):
         Schemas({"orders": {"schema": "s.json"}}, tmp_path)
 
 

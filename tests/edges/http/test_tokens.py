@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.edges.allowance import Allowance, Rates
 from headwater.edges.config import Limits
-from headwater.edges.tokens import STATUS, Allowance, Need, Rates, Tokens, check, needed
+from headwater.edges.tokens import STATUS, Need, Token, Tokens, check, needed
 
 SECRET = "correct horse battery"
 
@@ -58,6 +59,14 @@ def test_a_scope_covers(scope: str, what: str, may: bool):
     assert token is not None and token.name == "shop"
     assert token.may(Need("read", what)) is may
     assert not token.may(Need("write", what))
+
+
+def test_who_is_refused_the_keys_of_personal_data_is_not_told_to_ask_for_them():
+    def hint(what: str) -> str | None:
+        return Token("shop").refused(Need("read", what)).hint
+
+    assert hint("orders") == "add it to read = […] of [edges.tokens.shop]"
+    assert hint("__headwater_keys") == hint("headwater.keys") == "no token does"
 
 
 def test_two_secrets_are_good_while_one_is_replaced_and_no_other():

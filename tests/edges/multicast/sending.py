@@ -6,12 +6,11 @@ import random
 import socket
 from typing import Any
 
-import pytest
-
 from headwater.edges.bridges.contract import BridgeBroken
 from headwater.edges.multicast import sockets
 from headwater.edges.multicast.addresses import Group, group_of
 from headwater.project.ports import free_port
+from tests.compat.missing import CANNOT, skip_or_fail
 from tests.edges.multicast.lossy import Weather
 
 
@@ -64,4 +63,4 @@ def multicast_or_skip() -> None:
             hearing.settimeout(5)
             assert hearing.recv(100) == b"anybody?"
     except (OSError, BridgeBroken) as error:
-        pytest.skip(f"NO MULTICAST ON THIS MACHINE: {error}; recovery is not tried with sockets")
+        skip_or_fail(f"multicast {CANNOT}: {error}; recovery is not tried with sockets")

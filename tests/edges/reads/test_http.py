@@ -45,6 +45,24 @@ def test_rows_come_with_the_position_that_they_are_of(served):
     assert ([row["id"] for row in rest["rows"]], rest["next"]) == ([3], None)
 
 
+@pytest.mark.parametrize(
+    ("path", "query", "said"),
+    [
+        ("views/{}/rows", "limi=2", "no parameter 'limi'; did you mean 'limit'"),
+        ("views/{}/rows", "as_of=customers:0=1", "headwater rows --as-of"),
+        ("views/{}/rows/1", "limit=2", "there are position, timeout"),
+        ("views/{}", "wher=id=1", "did you mean 'where'"),
+        ("topics/customers", "grpe=Ada", "did you mean 'grep'"),
+    ],
+)
+def test_a_parameter_that_is_not_there_is_told_and_not_passed_over(
+    served, path: str, query: str, said: str
+):
+    url, (view, _), _ = served
+    answer = httpx.get(f"{url}/{path.format(view.name)}?{query}", timeout=60)
+    assert (answer.status_code, said in answer.text) == (400, True), answer.text
+
+
 def test_a_read_waits_for_what_was_written(served):
     url, (view, writer), _ = served
     writer.write(0, [ADA])

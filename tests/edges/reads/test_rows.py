@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.client.errors import BadRequest, NotThere, RequestRefused
-from headwater.edges.rows import rows_of
-from headwater.edges.rows.arrow import type_of
-from headwater.edges.rows.values import key_of, parts_of
 from headwater.pipelines.declarations import View
+from headwater.pipelines.view_rows import rows_of
+from headwater.pipelines.view_rows.arrow import type_of
+from headwater.pipelines.view_rows.values import key_of, parts_of
 from headwater.testing.targets import TYPES, Writer, at, gone
 from headwater.views.targets.contract import Kind
 from headwater.views.targets.texts import key_texts

@@ -13,6 +13,7 @@ from headwater.client import groups
 from headwater.client.log import Log
 from headwater.client.publisher import Draft, publish
 from headwater.edges.config import Limits
+from headwater.edges.errors import Overloaded
 from headwater.edges.rest import instances
 from headwater.edges.rest.answers import RestError
 from headwater.edges.rest.instance import Options
@@ -66,6 +67,10 @@ def test_what_is_committed_is_not_read_again_and_what_is_not_is(
         ]
         assert ann.post(f"{base}/offsets").status_code == 200
         assert ann.get(f"{base}/offsets").json()["offsets"][0]["offset"] == 2
+        for number, count in ((0, 1), (1, 0)):
+            asked = {"partitions": [{"topic": name, "partition": number}]}
+            said = ann.request("GET", f"{base}/offsets", json=asked).json()["offsets"]
+            assert len(said) == count, "of those that were asked for, what is committed"
         put(log, name, b"3")
         assert [each["value"] for each in read(ann, base, 1)] == [3]
     assert groups.committed(log, [f"g-{name}"]) == {f"g-{name}": {(name, 0): 2}}
@@ -166,6 +171,30 @@ def test_a_group_and_its_topics_need_their_scopes(client: Clients, topic: Callab
         assert said.status_code == 422
         said = ann.post(f"{base}/subscription", json={"topics": ["nowhere"]})
         assert said.json()["error_code"] == 40401
+        for name in ("nowhere", "no\0where", "n" * 300):
+            place = {"topic": name, "partition": 0, "offset": 1}
+            said = ann.post(f"{base}/offsets", json={"offsets": [place]})
+            assert (said.status_code, said.json()["error_code"]) == (404, 40401)
+
+
+async def test_a_few_who_take_all_consumers_leave_one_for_each_other(log: Log):
+    its = instances.Instances(log, Limits(consumers=4, consumers_per_token=2))
+
+    def add(owner: str) -> None:
+        its.add(owner, f"first-{owner}", None, Options())
+
+    try:
+        for owner in ("a", "a", "b", "b", "c", "d"):
+            add(owner)
+        for owner in ("a", "c"):
+            with pytest.raises(Overloaded):
+                add(owner)
+        for owner in ("e", "f"):
+            add(owner)
+        with pytest.raises(Overloaded):
+            add("g")
+    finally:
+        await its._end()
 
 
 def test_the_number_of_instances_is_bounded(client: Clients):

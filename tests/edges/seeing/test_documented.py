@@ -10,7 +10,7 @@ from pathlib import Path
 
 import headwater.edges
 from headwater.browse.health import BrokerHealth
-from headwater.edges import counts, families
+from headwater.edges import counts, prometheus
 
 PAGE = Path(__file__).parents[3] / "docs" / "monitoring.md"
 
@@ -22,13 +22,13 @@ def test_the_page_names_every_metric_and_no_other():
         f"{family.name}_total" if family.type == "counter" else family.name
         for family in chain(
             counts.REGISTRY.collect(),
-            families.of_topics([]),
-            families.of_groups([]),
-            families.of_views([]),
-            families.of_captures([]),
-            families.of_services({}),
-            families.of_looks({}),
-            families.of_broker(BrokerHealth()),
+            prometheus.of_topics([]),
+            prometheus.of_groups([]),
+            prometheus.of_views([]),
+            prometheus.of_captures([]),
+            prometheus.of_services({}),
+            prometheus.of_looks({}),
+            prometheus.of_broker(BrokerHealth()),
         )
     }
     named = set(re.findall(r"`(headwater_\w+)`", PAGE.read_text(encoding="utf-8")))

@@ -28,7 +28,7 @@ def topic(kafka: Log, request: pytest.FixtureRequest) -> Callable[..., str]:
     def make(partitions: int = 1) -> str:
         name = request.node.name
         kafka.admin.create_topics([NewTopic(name, partitions, 1)])[name].result()
-        until(lambda: name in kafka.admin.list_topics(timeout=10).topics, "the topic")
+        until(lambda: name in kafka.admin.list_topics(timeout=60).topics, "the topic")
         return name
 
     return make

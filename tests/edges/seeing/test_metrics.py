@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -28,16 +29,18 @@ from headwater.edges.config import Edges
 from headwater.edges.context import Context
 from headwater.edges.metrics import CONTENT_TYPE, Glance, router
 from headwater.edges.server import made_context
+from headwater.project import control
 from headwater.project.file import Project, load
 from headwater.testing.targets import Writer
 from headwater.views.targets.contract import Applied, Kind, Shape
 from headwater.views.targets.registry import target_for
 from tests.compat.waiting import until
 
+DOCS = Path(__file__).parents[3] / "docs"
 Found = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-def scraped(context: Context) -> Found:
+def scraped(context: Context, path: str = "/metrics") -> Found:
     """Every sample, by name and labels."""
     app = FastAPI()
     app.include_router(router(context))
@@ -45,7 +48,7 @@ def scraped(context: Context) -> Found:
     async def ask() -> httpx.Response:
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://edges") as client:
-            return await client.get("/metrics")
+            return await client.get(path)
 
     answer = asyncio.run(ask())
     assert answer.status_code == 200
@@ -91,6 +94,53 @@ def test_topics_and_groups_are_told_as_they_are(log: Log, topic: Callable[..., s
     assert value(found, "headwater_edge_service_failures", service="bridges.sensors") == 3
     assert (value(found, "process_resident_memory_bytes") or 0) > 1e6
     assert not any("__" in each for name, labels in found for _, each in labels)
+
+
+def test_topics_and_groups_have_the_names_of_kafkas_exporters(log: Log, topic: Callable[..., str]):
+    name = topic(partitions=2)
+    for number in range(5):
+        publish(log, name, Draft(None, b"v" * 100, partition=number % 2))
+    group = f"g-{name}"
+    settings = {**log.settings, "group.id": group, "enable.auto.commit": False}
+    with closing(Consumer(settings)) as consumer:
+        places = [TopicPartition(name, 0, 1), TopicPartition(name, 1, 2)]
+        consumer.commit(offsets=places, asynchronous=False)
+    with context_of(log.bootstrap) as context:
+        found = scraped(context, "/metrics/kafka")
+    assert value(found, "kafka_brokers") == 1
+    assert value(found, "kafka_topic_partitions", topic=name) == 2
+    at = {"topic": name, "partition": "0"}
+    assert value(found, "kafka_topic_partition_current_offset", **at) == 3
+    assert value(found, "kafka_topic_partition_oldest_offset", **at) == 0
+    assert value(found, "kafka_topic_partition_replicas", **at) == 1
+    assert value(found, "kafka_topic_partition_in_sync_replica", **at) == 1
+    assert value(found, "kafka_topic_partition_leader_is_preferred", **at) == 1
+    assert value(found, "kafka_topic_partition_under_replicated_partition", **at) == 0
+    assert value(found, "kafka_consumergroup_current_offset", consumergroup=group, **at) == 1
+    assert value(found, "kafka_consumergroup_lag", consumergroup=group, **at) == 2
+    assert value(found, "kafka_consumergroup_lag_sum", consumergroup=group, topic=name) == 2
+    assert (
+        value(found, "kafka_consumergroup_current_offset_sum", consumergroup=group, topic=name) == 3
+    )
+    assert value(found, "kafka_consumergroup_members", consumergroup=group) == 0
+    of_group = {"group_id": group, "topic_name": name}
+    assert value(found, "kminion_kafka_consumer_group_topic_lag", **of_group) == 2
+    lag = "kminion_kafka_consumer_group_topic_partition_lag"
+    assert value(found, lag, partition_id="0", **of_group) == 2
+    assert value(found, "kminion_kafka_topic_high_water_mark_sum", topic_name=name) == 5
+    assert (
+        value(found, "kminion_kafka_topic_log_dir_total_size_bytes", topic_name=name) or 0
+    ) > 300
+    info = [dict(labels) for metric, labels in found if metric == "kminion_kafka_topic_info"]
+    described = {"partition_count": "2", "replication_factor": "1", "cleanup_policy": "delete"}
+    assert {"topic_name": name, **described} in info
+
+
+def test_every_metric_of_kafkas_exporters_is_in_the_documents(log: Log):
+    with context_of(log.bootstrap) as context:
+        found = scraped(context, "/metrics/kafka")
+    told = set(re.findall(r"`((?:kafka|kminion)_\w+)`", (DOCS / "monitoring.md").read_text()))
+    assert {name for name, _ in found} <= told
 
 
 def test_how_the_broker_is_stands_beside_it(log: Log):
@@ -209,3 +259,21 @@ async def test_a_failure_is_remembered_as_well():
     assert await glance.fresh(60) is None
     assert glance.trouble == "OSError: no route"
     assert len(asked) == 1
+
+
+def test_what_somebody_has_paused_is_told(log: Log, tmp_path: Path):
+    (tmp_path / "headwater.toml").write_text(
+        f'[log]\nbootstrap = "{log.bootstrap}"\n[pipelines]\npaths = ["none.py"]\n'
+        '[views.totals]\nto = "sqlite:shop.db"\n[capture.shop]\nfrom = "sqlite:shop.db"\ntables = ["a"]\n'
+    )
+    (tmp_path / "none.py").write_text("")
+    project = load(tmp_path / "headwater.toml")
+    control.ask(control.folder_of(project), "view totals", "pause", "User:ann")
+    context = made_context(Edges(), project, log.bootstrap, {})
+    found = scraped(context)
+
+    def of(name: str) -> float:
+        return found["headwater_paused", frozenset({("name", name)})]
+
+    assert of("view totals") == 1
+    assert of("capture shop") == of("pipelines") == 0

@@ -20,7 +20,7 @@ from headwater.edges.udp.sockets import (
     listening,
 )
 
-DEADLINE_S = 60
+DEADLINE_S = 100.0
 
 
 @pytest.fixture
@@ -172,3 +172,34 @@ def test_a_thread_that_fails_tells_whoever_waits_for_datagrams(
 
     asyncio.run(scenario())
     assert any(record.exc_info for record in caplog.records), "the traceback is missing"
+
+
+async def test_who_floods_the_inbox_loses_his_own_and_leaves_room_for_others(sender: socket.socket):
+    made = listening("127.0.0.1", 0, 1024**2)
+    place = made.getsockname()
+    receiving = Receiving("test", made, inbox_bytes=100_000)
+    with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as other:
+        other.bind(("127.0.0.2", 0))
+        async with asyncio.timeout(DEADLINE_S):
+            while not receiving.counts.dropped_by_inbox:
+                sender.sendto(b"x" * 1000, place)
+                await asyncio.sleep(0)
+            for number in range(5):
+                other.sendto(b"other %d" % number, place)
+            seen = receiving.counts.datagrams
+            while receiving.counts.datagrams < seen + 5:
+                sender.sendto(b"x" * 1000, place)
+                await asyncio.sleep(0.01)  # its thread reads
+        found: list[bytes] = []
+        async with asyncio.timeout(DEADLINE_S):
+            while receiving.waiting_bytes:
+                found += [datagram for datagram, _ in await receiving.take()]
+        assert [each for each in found if each.startswith(b"other")] == [
+            b"other %d" % number for number in range(5)
+        ]
+        assert sum(each.startswith(b"x") for each in found) > 50, "one alone may have most of it"
+        # Nothing is remembered of who has nothing left there.
+        sender.sendto(b"again", place)
+        assert await taken(receiving, 1) == [b"again"]
+        assert not receiving._inbox_of
+    await receiving.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from headwater.edges.webhooks.addresses import (
     AddressRefused,
+    LookUps,
     NameUnknown,
     refusal,
     resolved,
@@ -24,7 +26,16 @@ NEVER = ["169.254.169.254", "fe80::1", "fe80::1%eth0", "0.0.0.0", "::", "224.0.0
 NEVER += ["255.255.255.255", "240.0.0.1", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe"]
 NEVER += ["168.63.129.16", "fd00:ec2::254", "::169.254.169.254", "64:ff9b:1:7f00:0:100::"]
 INNER += ["::127.0.0.1", "::10.0.0.1"]
-OUTER = ["8.8.8.8", "1.1.1.1", "2606:4700::1111"]
+INNER += ["192.0.0.8", "192.0.0.170", "192.88.99.1", "192.31.196.1", "192.175.48.6"]
+INNER += ["198.51.100.7", "203.0.113.9", "100.127.255.254", "192.52.193.1", "64:ff9b::c000:aa"]
+INNER += ["2001:0:808:808::f7f7:f7f7", "2001:2::1", "2001:20::1", "2002:808:808::1"]
+INNER += ["3fff::1", "5f00::1", "100::1", "100:0:0:1::1", "2620:4f:8000::1", "4000::1", "::8.8.8.8"]
+INNER += ["::ffff:192.0.0.8", "::ffff:8.8.8.8"]
+NEVER += ["0.0.0.0", "::ffff:0.0.0.0", "2002:a9fe:a9fe::1", "2001:0:a9fe:a9fe::1"]
+NEVER += ["fd20:ce::254", "fd00:ec2::23", "fd00:c1::a9fe:a9fe", "fd00:42::42", "192.0.0.192"]
+NEVER += ["fd00:a9fe:a9fe::1", "fd00:100::100:200", "64:ff9b::c000:c0", "::ffff:0:a9fe:a9fe"]
+NEVER += ["fd12::5efe:169.254.169.254", "2606:4700::200:5efe:a9fe:a9fe"]
+OUTER = ["64:ff9b::808:808", "8.8.8.8", "1.1.1.1", "2606:4700::1111"]
 
 
 @pytest.mark.parametrize("address", INNER)
@@ -47,8 +58,8 @@ def test_an_address_on_the_internet_is_called(address: str):
 @pytest.mark.parametrize("name", ["localhost", "127.1", "0x7f000001", "2130706433"])
 async def test_whatever_a_name_is_written_like_its_addresses_count(name: str):
     with pytest.raises(AddressRefused, match="loopback"):
-        await resolved(name, 80, allow_private=False)
-    assert "127.0.0.1" in await resolved(name, 80, allow_private=True)
+        await resolved(name, allow_private=False)
+    assert "127.0.0.1" in await resolved(name, allow_private=True)
 
 
 async def test_one_inner_address_among_others_is_enough_to_refuse(monkeypatch: pytest.MonkeyPatch):
@@ -57,12 +68,51 @@ async def test_one_inner_address_among_others_is_enough_to_refuse(monkeypatch: p
 
     monkeypatch.setattr(socket, "getaddrinfo", answer)
     with pytest.raises(AddressRefused, match=r"10\.0\.0\.1 is a private"):
-        await resolved("both.example", 443, allow_private=False)
+        await resolved("both.example", allow_private=False)
 
 
 async def test_a_name_without_an_address_is_told():
     with pytest.raises(NameUnknown, match="has no address"):
-        await resolved("n" * 64 + ".example", 443, allow_private=False)
+        await resolved("n" * 64 + ".example", allow_private=False)
+
+
+async def test_names_whose_servers_never_answer_hold_up_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    answers, asked = threading.Event(), []
+
+    def hang(host: str, *words: Any, **more: Any) -> list[Any]:
+        asked.append(host)
+        answers.wait(60)
+        return [(2, 1, 6, "", ("8.8.8.8", 0))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    names = [f"slow{number % 40}.example" for number in range(80)]
+    try:
+        many = [asyncio.create_task(resolved(name, allow_private=False)) for name in names]
+        await asyncio.sleep(0)
+        assert await asyncio.wait_for(asyncio.to_thread(lambda: "free"), 30) == "free"
+        many[0].cancel()
+        answers.set()
+        found = await asyncio.gather(*many, return_exceptions=True)
+    finally:
+        answers.set()
+    assert isinstance(found[0], asyncio.CancelledError)
+    assert found[1:] == [["8.8.8.8"]] * 79, "also who shared a look-up with the one that left"
+    assert sorted(asked) == sorted(set(names)), "one for each name"
+
+
+async def test_look_ups_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch):
+    answers = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *words, **more: answers.wait(60) and [])
+    look_ups = LookUps(at_once_max=1)
+    first = asyncio.create_task(look_ups.find("one.example"))
+    await asyncio.sleep(0)
+    with pytest.raises(OSError, match="too many names"):
+        await look_ups.find("two.example")
+    answers.set()
+    assert await first == []
+    assert await look_ups.find("two.example") == []
 
 
 async def test_the_connection_goes_to_the_address_that_was_looked_at(

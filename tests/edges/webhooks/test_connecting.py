@@ -13,7 +13,7 @@ import pytest
 
 from headwater.client.records import Record
 from headwater.edges.webhooks.delivery import Delivery
-from headwater.edges.webhooks.poster import Closed, Connections, Poster
+from headwater.edges.webhooks.poster import PIECES_MAX, Closed, Connections, Poster
 from headwater.edges.webhooks.subscription import Posting
 from headwater.testing.certificates import Authority
 
@@ -132,6 +132,38 @@ async def test_a_receiver_that_never_answers_is_given_up_after_its_time():
         posting = Posting(f"http://127.0.0.1:{port}/", ("s",), timeout_s=0.05, allow_private=True)
         outcome = await Poster(posting).send(DELIVERY)
     assert outcome.reason == "no answer within 0.05 s"
+
+
+async def test_a_receiver_that_only_ever_says_that_it_will_answer_has_failed():
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        while True:
+            writer.write(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 1000)
+            await writer.drain()
+
+    async with serving(talk) as port:
+        posting = Posting(
+            f"http://127.0.0.1:{port}/", ["s3cret"], allow_private=True, timeout_s=240
+        )
+        poster = Poster(posting)
+        outcome = await poster.send(DELIVERY)
+        await poster.close()
+    assert not outcome.is_delivered and "only ever says" in outcome.reason
+
+
+async def test_of_an_answer_in_crumbs_the_rest_is_not_read():
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        while True:
+            writer.write(b"1\r\nx\r\n" * 1000)
+            await writer.drain()
+
+    async with serving(talk) as port:
+        connections = to(port)
+        answer = await connections.post([], b"{}")
+        connections.close()
+    assert (answer.status, len(answer.body)) == (200, PIECES_MAX + 1)
 
 
 async def test_tls_needs_a_certificate_of_that_name_from_somebody_trusted(

@@ -10,7 +10,7 @@ from headwater.client.librdkafka import TopicPartition
 from headwater.client.log import Log
 from headwater.client.records import Record
 from headwater.edges.bridges import config as sections
-from headwater.edges.bridges.bridge_services import Reading
+from headwater.edges.bridges.runner import Reading
 from headwater.edges.webhooks.delivery import Place
 from headwater.edges.webhooks.member import Member
 from tests.compat.wire import connected

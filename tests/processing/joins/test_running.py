@@ -74,7 +74,7 @@ def every_join() -> Any:
 EXPECTED = {"clicked": clicked, "dated": dated, "enriched": enriched}
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_any_batches_and_a_kill_give_the_rows_of_one_batch(headwater_test: Rehearsal, seed: int):
     arrivals, choice = history(seed, 400 if SOAK else 60), random.Random(seed)
@@ -203,7 +203,7 @@ def test_a_join_that_cannot_mean_anything_is_refused_with_a_reason(headwater_tes
         assert reason in refusal(join)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_events_of_years_that_nanoseconds_do_not_reach_are_joined(headwater_test: Rehearsal):
     test = headwater_test
 

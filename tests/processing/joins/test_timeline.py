@@ -52,7 +52,7 @@ class Network:
                 self._post(self.choice.randrange(40))
             else:
                 self._follow(self.choice.choice(PEOPLE), self.choice.choice(PEOPLE))
-        assert self._producer.flush(10) == 0
+        assert self._producer.flush(60) == 0
 
     def _post(self, id: int) -> None:
         at = self.clock.advance(1000)
@@ -91,7 +91,7 @@ def moment(at_ms: int) -> str:
     return dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC).isoformat()
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_the_timeline_follows_posts_and_follows(
     headwater_test: Rehearsal, sql: PostgresServer, cache: RedisServer
 ):

@@ -18,7 +18,7 @@ from headwater.processing.patterns.trees import (
     Constant,
     Literal,
     Operation,
-    Remembered,
+    RowsReference,
     Tree,
     Typed,
 )
@@ -90,7 +90,7 @@ class WholeNumbers:
     def __call__(self, tree: Tree, where: str) -> Typed:
         if isinstance(tree, Literal):
             return Constant(int(tree.sql), "bigint")
-        if isinstance(tree, Remembered):
+        if isinstance(tree, RowsReference):
             return replace(tree, of="bigint", type="double" if tree.kind == "avg" else "bigint")
         if not isinstance(tree, Call):
             return replace(tree, type="bigint")

@@ -48,7 +48,7 @@ def statement(pattern: str, several: str, skip: str) -> str:
     )
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_esper_finds_the_same_matches():
     choice = random.Random(5)
     questions, ours = [], []

@@ -46,7 +46,7 @@ def second(number: float) -> str:
     return (START + dt.timedelta(seconds=number)).isoformat()
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_any_batches_and_a_kill_give_the_rows_of_one_batch(headwater_test: Rehearsal, seed: int):
     choice = random.Random(seed)
@@ -89,7 +89,7 @@ def _of(row: dict[str, Any]) -> float:
     return (dt.datetime.fromisoformat(row["at"]) - START).total_seconds()
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_columns_keep_their_types_and_their_nulls(headwater_spark: Any):
     at = [START + dt.timedelta(minutes=n) for n in range(3)]
     day = dt.date(2026, 2, 3)

@@ -70,7 +70,7 @@ def alerts() -> Any:
     return percolator.match(articles, "saved", keep="id", fields=["title", "body"])
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_any_batches_and_a_kill_find_what_one_batch_finds(headwater_test: Rehearsal, seed: int):
     records, choice = history(seed, 300 if SOAK else 50), random.Random(seed)
@@ -88,7 +88,7 @@ def test_any_batches_and_a_kill_find_what_one_batch_finds(headwater_test: Rehear
         store(producer, headwater_test, each)
     for key, value in ((b"q1", b'{"query": "+("}'), (b"q2", b"no JSON"), (None, b'{"query": "x"}')):
         producer.produce("saved", value, key, timestamp=headwater_test.clock.now_ms())
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     headwater_test.run("alerts")
     found = {
         "stream": headwater_test.changes("alerts"),
@@ -110,4 +110,4 @@ def store(producer: Producer, rehearsal: Rehearsal, each: Stored | Document) -> 
         rehearsal.send("articles", {"id": each.id, "title": title, "body": body})
         return
     producer.produce("saved", each.value, each.id, timestamp=rehearsal.clock.now_ms())
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0

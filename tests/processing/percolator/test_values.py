@@ -122,6 +122,11 @@ def drawn(spark: Any, seed: int, count: int) -> Any:
     return typed.selectExpr("*", *(f"{made} AS {name}" for name, made in MADE.items()))
 
 
+@pytest.fixture(scope="module")
+def schema(headwater_spark: Any) -> Any:
+    return drawn(headwater_spark, 1, 1).schema
+
+
 @pytest.mark.parametrize("seed", range(10) if SOAK else [2])
 def test_a_query_finds_what_the_same_condition_in_spark_does(
     headwater_spark: Any, seed: int
@@ -171,19 +176,17 @@ def test_a_query_finds_what_the_same_condition_in_spark_does(
     ],
 )
 def test_what_an_index_cannot_answer_is_refused_in_words(
-    headwater_spark: Any, query: str, reason: str
+    schema: Any, query: str, reason: str
 ) -> None:
-    fields = fields_of(drawn(headwater_spark, 1, 1).schema, None, "default")
+    fields = fields_of(schema, None, "default")
     with pytest.raises(BadQuery, match=reason):
         fields.admit(query)
 
 
 @pytest.mark.parametrize("name", ["bytes", "by_day", "by_text", "months", "span", "void"])
-def test_a_column_with_nothing_to_search_in_cannot_be_a_field(
-    headwater_spark: Any, name: str
-) -> None:
+def test_a_column_with_nothing_to_search_in_cannot_be_a_field(schema: Any, name: str) -> None:
     with pytest.raises(BadQuery, match=f"the column {name} has nothing to search in"):
-        fields_of(drawn(headwater_spark, 1, 1).schema, [name], "default")
+        fields_of(schema, [name], "default")
 
 
 SCHEMA = "id BIGINT, day DATE, ntz TIMESTAMP_NTZ, words ARRAY<STRING>, price DECIMAL(38,18), at TIMESTAMP"
@@ -208,6 +211,7 @@ QUERIES = {
 }
 
 
+@pytest.mark.soak  # `make test` has the stream in test_running, and the values in a batch above
 def test_no_value_stops_the_stream_and_what_is_kept_is_unchanged(headwater_test: Rehearsal) -> None:
     test = headwater_test
 
@@ -224,7 +228,7 @@ def test_no_value_stops_the_stream_and_what_is_kept_is_unchanged(headwater_test:
     for key, query in {**QUERIES, **bad}.items():
         value = json.dumps({"query": query})
         producer.produce("saved", value, key, timestamp=test.clock.now_ms() - 1000)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     test.send("offers", *OFFERS[:2])
     test.run("found")
     test.kill()

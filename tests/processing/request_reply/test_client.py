@@ -28,7 +28,7 @@ def answering(bootstrap: str) -> Iterator[None]:
     """Somebody who answers with the square, the latest question first."""
     done = threading.Event()
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "answering"})
-    _, end = consumer.get_watermark_offsets(TopicPartition("questions", 0), timeout=10)
+    _, end = consumer.get_watermark_offsets(TopicPartition("questions", 0), timeout=60)
     consumer.assign([TopicPartition("questions", 0, end)])
     producer = Producer({"bootstrap.servers": bootstrap})
 
@@ -39,7 +39,7 @@ def answering(bootstrap: str) -> Iterator[None]:
                 value = json.dumps(json.loads(question.value()) ** 2)
                 told = [(CORRELATION_ID, headers[CORRELATION_ID])]
                 producer.produce(headers[REPLY_TOPIC].decode(), value, headers=told)
-            producer.flush(10)
+            producer.flush(60)
 
     thread = threading.Thread(target=answer)
     thread.start()
@@ -85,7 +85,7 @@ def test_an_answer_that_is_no_json_is_told_to_its_asker_and_to_nobody_else(boots
                 waiting = list(asker._waiting)
             for each in waiting:
                 producer.produce("squares", b"\xff{", headers=[(CORRELATION_ID, each)])
-            producer.flush(10)
+            producer.flush(60)
 
         with ThreadPoolExecutor(1) as threads:
             asked = threads.submit(asker.ask, "unanswered", "k", 1, 60)

@@ -22,7 +22,7 @@ def answers() -> Any:
     return joins.enrich(questions, accounts, on="account", groups=2)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_every_question_is_answered_once_with_the_state_of_its_moment(headwater_test: Rehearsal):
     hw.view("answers", to="replies:")(answers)
     for topic in ("questions", "accounts", "replies", "others"):
@@ -99,7 +99,7 @@ class Bank:
     def _send(self, topic: str, value: bytes | None, key: bytes, headers: list[Any]) -> None:
         now = self._clock.advance(1000)
         self._producer.produce(topic, value, key, timestamp=now, headers=headers)
-        assert self._producer.flush(10) == 0
+        assert self._producer.flush(60) == 0
 
 
 def told(rehearsal: Rehearsal, topic: str) -> dict[bytes, int | None]:

@@ -17,7 +17,7 @@ from headwater.processing.windows import Window
 from headwater.testing.rehearsal import Rehearsal
 from tests.processing.windows.feeding import EVENT, START, at_random, disturbed, event, in_pieces
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(900)
 LATENESS = dt.timedelta(minutes=10)
 OVER = "23:00:00"
 """An event long after the others, of nobody: with it, all that was before is final."""

@@ -31,7 +31,8 @@ def test_a_late_event_of_a_year_that_python_does_not_have_is_a_late_record(headw
     assert len(test.records("late.headwater-sales_by_hour")) == 1
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.soak  # such years in a stream: joins/test_running
+@pytest.mark.timeout(900)
 def test_an_event_of_a_year_that_nanoseconds_do_not_reach_does_not_end_a_query(headwater_test):
     """pandas, through which rows come to the workers, has no year after 2262 by itself."""
     test = headwater_test

@@ -15,7 +15,7 @@ from headwater.errors import HeadwaterError
 from headwater.testing.rehearsal import Rehearsal
 from tests.processing.windows.feeding import EVENT, event, moment
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 
 
 def headers(test: Rehearsal, topic: str) -> list[dict[str, str]]:

@@ -16,7 +16,7 @@ HOURS = 3
 PIPELINES = Path(ask.__file__).with_name("pipelines.py")
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_the_warehouse_and_the_cube_agree(headwater_test: Rehearsal, tmp_path: Path) -> None:
     chance = random.Random(7)
     start = headwater_test.now.replace(minute=0, second=0, microsecond=0)

@@ -13,7 +13,7 @@ from tests.docs.pages import ROOT, snippets
 PAGES = ("testing.md", "time.md", "windows.md", "analytics.md")
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", PAGES)
 def test_the_examples_of_a_page_pass(page: str, headwater_test: Rehearsal) -> None:
     path = ROOT / "docs" / page

@@ -11,7 +11,7 @@ import headwater as hw
 from headwater.errors import HeadwaterError
 from headwater.testing.rehearsal import Rehearsal
 
-pytestmark = pytest.mark.timeout(400)  # Spark on a loaded machine takes its time
+pytestmark = pytest.mark.timeout(900)  # Spark on a loaded machine takes its time
 ORDER = "order_id STRING, customer STRING, total DOUBLE, at TIMESTAMP"
 PIPELINE = """
 import headwater as hw

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -45,13 +46,13 @@ STRANGERS: dict[str, list[Any]] = {
     "TIMESTAMP_NTZ": [dt.datetime(2000, 1, 1, n % 24) for n in range(24)],
 }
 WHOLE = ["TINYINT", "SMALLINT", "INT", "BIGINT"]
-SKETCHES = {
-    "Distinct": lambda: p.Distinct.of("v"),
-    "Sets": lambda: p.Sets.of("v"),
-    "Percentiles": lambda: p.Percentiles.of("v", 0.5),
-    "Top": lambda: p.Top.of("v", 100),
-    "Frequencies": lambda: p.Frequencies.sketch("v"),
-    "Members": lambda: p.Members.sketch("v", items=1000),
+SKETCHES: dict[str, Callable[[str], Any]] = {
+    "Distinct": lambda name: p.Distinct.of(name),
+    "Sets": lambda name: p.Sets.of(name),
+    "Percentiles": lambda name: p.Percentiles.of(name, 0.5),
+    "Top": lambda name: p.Top.of(name, 100),
+    "Frequencies": lambda name: p.Frequencies.sketch(name),
+    "Members": lambda name: p.Members.sketch(name, items=1000),
 }
 REFUSED = {
     "Distinct": set(VALUES) - {"INT", "BIGINT", "STRING", "BINARY"},
@@ -67,89 +68,112 @@ def as_text(value: Any) -> str:
     return str(value).replace("+00:00", "Z") if isinstance(value, dt.datetime) else str(value)
 
 
-def column(spark: Any, kind: str, values: list[Any]) -> Any:
-    """Through texts, as Python's own way into Spark would change some of them; with a null."""
-    if kind == "BINARY":
-        return spark.createDataFrame([(each,) for each in [*values, None]], "v BINARY")
-    texts = [(None if each is None else as_text(each),) for each in [*values, None]]
-    return spark.createDataFrame(texts, "t STRING").select(F.col("t").cast(kind).alias("v"))
+def columns(spark: Any, values: dict[str, list[Any]]) -> Any:
+    """A column for each type, called as that: one job asks them all. Through texts, as Python's own way into
+    Spark would change some of them; with nulls."""
+    length = 1 + max(map(len, values.values()))
+    padded = [
+        [each if kind == "BINARY" or each is None else as_text(each) for each in some]
+        + [None] * (length - len(some))
+        for kind, some in values.items()
+    ]
+    schema = ", ".join(f"`{kind}` {'BINARY' if kind == 'BINARY' else 'STRING'}" for kind in values)
+    texts = spark.createDataFrame([*zip(*padded, strict=True)], schema)
+    return texts.select(*(F.col(f"`{kind}`").cast(kind).alias(kind) for kind in values))
+
+
+def sketched(frame: Any, made: dict[str, Any]) -> dict[str, Any]:
+    row = frame.agg(*(each.alias(f"s{n}") for n, each in enumerate(made.values()))).first()
+    return dict(zip(made, row, strict=True))
+
+
+def members(spark: Any, values: dict[str, list[Any]]) -> dict[str, bytes]:
+    made = {kind: p.Members.sketch(f"`{kind}`", items=100) for kind in values}
+    return {kind: bytes(each) for kind, each in sketched(columns(spark, values), made).items()}
+
+
+@pytest.fixture(scope="module")
+def known(headwater_spark: Any) -> dict[str, bytes]:
+    return members(headwater_spark, VALUES)
 
 
 @pytest.mark.parametrize("kind", VALUES)
-def test_a_member_is_known_whatever_the_type_of_its_column(headwater_spark: Any, kind: str) -> None:
-    values = VALUES[kind]
-    (found,) = column(headwater_spark, kind, values).agg(p.Members.sketch("v", items=100)).first()
-    assert [each for each in values if not p.Members.contains(bytes(found), each)] == []
+def test_a_member_is_known_whatever_the_type_of_its_column(
+    known: dict[str, bytes], kind: str
+) -> None:
+    values, found = VALUES[kind], known[kind]
+    assert [each for each in values if not p.Members.contains(found, each)] == []
     others = STRANGERS.get(kind, [10_000 + n + 0.25 for n in range(200)])
-    assert sum(p.Members.contains(bytes(found), each) for each in others) <= len(others) // 10
+    assert sum(p.Members.contains(found, each) for each in others) <= len(others) // 10
 
 
 def test_a_number_is_asked_for_by_its_value(headwater_spark: Any) -> None:
-    for kind in (*WHOLE, "FLOAT", "DOUBLE", "DECIMAL(10,2)", "DECIMAL(38,18)"):
-        (found,) = column(headwater_spark, kind, [5]).agg(p.Members.sketch("v", items=100)).first()
+    kinds = (*WHOLE, "FLOAT", "DOUBLE", "DECIMAL(10,2)", "DECIMAL(38,18)")
+    for kind, found in members(headwater_spark, {kind: [5] for kind in kinds}).items():
         for asked in (5, 5.0, Decimal("5.000")):
-            assert p.Members.contains(bytes(found), asked), (kind, asked)
-        assert not p.Members.contains(bytes(found), 6), kind
-        assert not p.Members.contains(bytes(found), 2**70), kind
+            assert p.Members.contains(found, asked), (kind, asked)
+        assert not p.Members.contains(found, 6), kind
+        assert not p.Members.contains(found, 2**70), kind
 
 
 def test_filters_of_every_width_of_whole_numbers_are_one_filter(headwater_spark: Any) -> None:
     chance = random.Random(4)
     values = [chance.randrange(-128, 128) for _ in range(50)]
-    made = {}
+    frame = columns(headwater_spark, dict.fromkeys(WHOLE, values))
+    made = {
+        kind: {
+            "members": p.Members.sketch(kind, items=100),
+            "counts": p.Frequencies.sketch(kind),
+            "ranks": p.Percentiles.of(kind, [0.1, 0.5, 0.9]),
+            "top": p.Top.of(kind, 300),
+        }
+        for kind in WHOLE
+    }
+    for kind in ("BIGINT", "INT"):
+        made[kind] |= {"distinct": p.Distinct.sketch(kind), "sets": p.Sets.sketch(kind)}
+    asked = {f"{name} {kind}": each for kind in WHOLE for name, each in made[kind].items()}
+    found = sketched(frame, asked)
     for kind in WHOLE:
-        frame = column(headwater_spark, kind, values)
-        row = frame.agg(
-            p.Members.sketch("v", items=100).alias("members"),
-            p.Frequencies.sketch("v").alias("counts"),
-            p.Percentiles.of("v", [0.1, 0.5, 0.9]).alias("ranks"),
-            p.Top.of("v", 300).alias("top"),
-        ).first()
-        made[kind] = (
-            bytes(row.members),
-            bytes(row.counts),
-            row.ranks,
-            sorted((each["count"], each["item"]) for each in row.top if each["item"] is not None),
-        )
-        assert p.Frequencies.count(bytes(row.counts), values[0]) >= values.count(values[0])
-    for kind in WHOLE:
-        for one, other in zip(made[kind], made["BIGINT"], strict=True):
-            assert one == other, kind
-    for sketch in (p.Distinct, p.Sets):
-        wide, narrow = (
-            column(headwater_spark, kind, values).agg(sketch.sketch("v").alias("s")).first().s
-            for kind in ("BIGINT", "INT")
-        )
-        assert bytes(wide) == bytes(narrow)
+        counts = bytes(found[f"counts {kind}"])
+        assert p.Frequencies.count(counts, values[0]) >= values.count(values[0])
+        for name in made[kind]:
+            assert told(found[f"{name} {kind}"]) == told(found[f"{name} BIGINT"]), (name, kind)
+
+
+def told(sketch: Any) -> Any:
+    """Bytes, ranks, or items with how often they were there."""
+    if isinstance(sketch, bytes | bytearray):
+        return bytes(sketch)
+    if isinstance(sketch[0], float | int):
+        return sketch
+    return sorted((each["count"], each["item"]) for each in sketch if each["item"] is not None)
 
 
 @pytest.mark.parametrize("name", SKETCHES)
 def test_a_sketch_takes_a_type_or_says_that_it_does_not(headwater_spark: Any, name: str) -> None:
-    for kind, values in VALUES.items():
-        if name == "Percentiles" and kind == "STRING":
-            values = ["1", "2"]
-        frame = column(headwater_spark, kind, values)
+    values = {**VALUES, "STRING": ["1", "2"]} if name == "Percentiles" else VALUES
+    frame, made = columns(headwater_spark, values), {}
+    for kind in values:
+        sketch = SKETCHES[name](f"`{kind}`")
         if kind in REFUSED[name]:
             with pytest.raises(AnalysisException, match="data type mismatch"):
-                frame.agg(SKETCHES[name]())
-            continue
-        sketched = frame.agg(SKETCHES[name]().alias("s"))
-        if name == "Top":  # Python has no TIMESTAMP of the year 1 in every zone
-            there = sketched.selectExpr(
-                "size(filter(s, each -> each.item IS NOT NULL)) AS n"
-            ).first()
-            assert there.n == len(values), kind
-            continue
-        (found,) = sketched.first()
+                frame.agg(sketch)
+        elif name == "Top":  # Python has no TIMESTAMP of the year 1 in every zone
+            made[kind] = F.size(F.filter(sketch, lambda each: each["item"].isNotNull()))
+        else:
+            made[kind] = sketch
+    for kind, found in sketched(frame, made).items():
+        if name == "Top":
+            assert found == len(values[kind]), kind
         if name in ("Distinct", "Sets"):
             # An empty text or no bytes are nothing to the library that Spark has these of.
-            assert found == len([each for each in values if each not in ("", b"")]), kind
+            assert found == len([each for each in values[kind] if each not in ("", b"")]), kind
 
 
 def test_what_cannot_be_asked_for_is_refused(headwater_spark: Any) -> None:
-    frame = column(headwater_spark, "BIGINT", [1])
-    row = frame.agg(p.Members.sketch("v", items=9).alias("m"), p.Frequencies.sketch("v").alias("c"))
-    members, counts = map(bytes, row.first())
+    frame = columns(headwater_spark, {"BIGINT": [1]})
+    row = frame.agg(p.Members.sketch("BIGINT", items=9), p.Frequencies.sketch("BIGINT")).first()
+    members, counts = map(bytes, row)
     for asked in (None, [1], object()):
         with pytest.raises(NotAsked, match="cannot be asked for"):
             p.Members.contains(members, asked)  # type: ignore[arg-type]

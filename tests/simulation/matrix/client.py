@@ -83,6 +83,8 @@ class Client:
         resource = {"resource_type": 2, "resource_name": name, "configs": rows}
         answer = await self.world.ask(44, 1, resources=[resource])
         if self.count(answer["responses"][0], f"configure {name}"):
+            before = [topic.configs, *topic.other_configs]
+            topic.earlier_configs += [(each, self.model.last_timestamp) for each in before]
             topic.configs, topic.other_configs = changed, []
 
     # ---- records -----------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Fault = Callable[["Run"], None]
 CATALOGUE = "__headwater_catalogue-0"
+AHEAD_MS = 3_000_000
+"""Less than a record may be ahead of the broker's time."""
 
 
 # ---- the machine stops -----------------------------------------------------------------------------
@@ -109,6 +111,21 @@ def starting(operation: DiskOperation, error: int) -> Fault:
     return fail
 
 
+# ---- time ------------------------------------------------------------------------------------------
+
+
+def clock_set_back(run: Run) -> None:
+    """Somebody sets the clock right in the middle of things: it was most of an hour ahead."""
+    run.operate()
+    run.world.latest_ms = run.world.clock.now_ms()
+    run.world.clock.set(run.world.latest_ms - AHEAD_MS)
+    run.story.append("the clock is set back")
+    run.operate()
+    if run.dice.random() < 0.5:
+        run.live(is_fenced=False)
+    run.restart()
+
+
 # ---- somebody was here -----------------------------------------------------------------------------
 
 
@@ -187,6 +204,7 @@ FAULTS: dict[str, Fault] = {
     "eio-on-read": failing(("read",), errno.EIO, (1, 5, math.inf)),
     "eio-at-start": starting("read", errno.EIO),
     "emfile-at-start": starting("open", errno.EMFILE),
+    "clock": clock_set_back,
     "removed": somebody("removed"),
     "cut": somebody("cut"),
     "altered": somebody("altered"),

@@ -28,6 +28,8 @@ class Transaction:
     """What it commits for its group, if that was acknowledged."""
     end: str = "none"
     fate: Fate = Fate.DOUBTFUL
+    is_forgotten: bool = False
+    """A power cut may have taken any of it, its end as well: it may be committed, and nothing says so."""
 
     @property
     def may_be_committed(self) -> bool:
@@ -35,10 +37,11 @@ class Transaction:
 
     @property
     def is_committed(self) -> bool:
-        return self.end == "commit" and self.fate is Fate.ACKNOWLEDGED
+        return self.may_be_committed and self.fate is Fate.ACKNOWLEDGED and not self.is_forgotten
 
     def __str__(self) -> str:
-        return f"transaction {self.number} of {self.name} ({self.end}, {self.fate.value})"
+        end = "forgotten" if self.is_forgotten else self.end
+        return f"transaction {self.number} of {self.name} ({end}, {self.fate.value})"
 
 
 @dataclass(eq=False)
@@ -74,6 +77,8 @@ class Topic:
     """None: nobody has asked for it."""
     other_configs: list[dict[str, str]] = field(default_factory=list)
     """Asked for and not answered: may have come true."""
+    earlier_configs: list[tuple[dict[str, str], int]] = field(default_factory=list)
+    """What it had before, each with the timestamp of the last record that was sent until then."""
     sent: dict[int, Sent] = field(default_factory=dict)
     """By timestamp."""
     start: dict[int, int] = field(default_factory=dict)
@@ -85,16 +90,27 @@ class Topic:
     end_seen: dict[int, int] = field(default_factory=dict)
     """Partition → the highest high watermark that a reader saw."""
 
-    @property
-    def is_compacted(self) -> bool:
-        return "compact" in self.configs.get("cleanup.policy", "delete")
+    def _configs_since(self, timestamp: int) -> list[dict[str, str]]:
+        """All that may have been in force since then."""
+        earlier = [configs for configs, until in self.earlier_configs if until >= timestamp]
+        return [self.configs, *self.other_configs, *earlier]
 
-    @property
-    def retention_ms(self) -> int:
-        """The shortest that it has had."""
-        values = [self.configs, *self.other_configs]
-        found = [int(each.get("retention.ms", "-1")) for each in values]
+    def may_compact(self, timestamp: int = 0) -> bool:
+        """Whether what was sent then may have been compacted."""
+        return any("compact" in _policy(each) for each in self._configs_since(timestamp))
+
+    def retention_ms(self, timestamp: int) -> int:
+        """The shortest that it may have had since then; -1: nothing goes because it is old."""
+        found = [
+            int(each.get("retention.ms", "-1"))
+            for each in self._configs_since(timestamp)
+            if "delete" in _policy(each)
+        ]
         return min([each for each in found if each >= 0], default=-1)
+
+
+def _policy(configs: dict[str, str]) -> str:
+    return configs.get("cleanup.policy", "delete")
 
 
 @dataclass

@@ -133,6 +133,28 @@ async def compaction(client: Client) -> None:
     await client.world.wait(4)
 
 
+async def policies(client: Client) -> None:
+    """A topic turns from a table into a ring buffer and back, whatever is at work on it."""
+    dice = client.random
+    await client.ensure("turns", 1, **TABLE | {"retention_ms": "-1"})
+    producer = await client.init("turner")
+    for _ in range(4):
+        policy = dice.choice(("compact", "delete", "compact,delete"))
+        kept_ms = dice.choice(("-1", str(RETENTION_MS)))
+        await client.configure("turns", cleanup_policy=policy, retention_ms=kept_ms)
+        given: list[Pair] = pairs(client, 2, keys=3)
+        given.append((b"key-%d" % dice.randrange(3), None))
+        if policy == "delete" and dice.random() < 0.5:
+            given.append((None, b"a table would not take it"))
+        await client.produce("turns", 0, given)
+        if producer is not None and dice.random() < 0.5:
+            producer = await transaction(client, "turner", producer, "turns")
+        if dice.random() < 0.3:
+            client.world.clock.advance(RETENTION_MS + 1)
+        await client.world.wait(dice.choice((0, 0.002, 1.1, 3.5)))
+    await client.world.wait(dice.choice((0, 4)))
+
+
 async def excision(client: Client) -> None:
     """A key is taken out; somebody asks for nonsense as well."""
     dice = client.random
@@ -237,6 +259,7 @@ OPERATIONS: dict[str, Operation] = {
     "delete-records": delete_records,
     "recreate": recreate,
     "configs": configs,
+    "policies": policies,
     "groups": groups,
     "shares": shares,
 }

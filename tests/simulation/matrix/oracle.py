@@ -13,10 +13,11 @@ from headwater.broker.shares.records import Key
 from headwater.record.records import Record
 
 from .client import Client
-from .model import Fate, Model, Sent, Topic
+from .model import Fate, Model, Sent, Topic, Transaction
 from .reader import Found, read
 from .world import AUDIT, ROOT, Violation, World
 
+READS_MAX = 20
 OUR_MISTAKES = (
     "KeyError",
     "TypeError",
@@ -119,8 +120,7 @@ class Oracle:
         self, topic: Topic, partition: int, visible: dict[int, bool], restarted: bool
     ) -> None:
         where = f"{topic.name}-{partition}"
-        found = await read(self.world, topic.name, partition, committed=False)
-        committed = await read(self.world, topic.name, partition, committed=True)
+        found, committed = await self._read(topic.name, partition)
         self._end(topic, partition, found)
         self._same_records(topic, partition, found)
         if restarted:
@@ -135,8 +135,23 @@ class Oracle:
         if excused:
             require(self.world.has_told(where), f"{where} has lost records, and nobody was told")
         self._committed(topic, partition, found, committed, visible)
-        if topic.is_compacted:
+        if topic.may_compact():
             self._newest(topic, partition, committed)
+
+    async def _read(self, topic: str, partition: int) -> tuple[Found, Found]:
+        """All of it, and what is committed: of the same segments, so that the two can be compared."""
+        for _ in range(READS_MAX):
+            segments = self._segments(topic, partition)
+            found = await read(self.world, topic, partition, committed=False)
+            committed = await read(self.world, topic, partition, committed=True)
+            if self._segments(topic, partition) is segments:
+                return found, committed
+        raise Violation(f"{topic}-{partition}: its segments change for ever")
+
+    def _segments(self, topic: str, partition: int) -> object:
+        known = self.world.now.partition(topic, partition)
+        assert known is not None
+        return known.log.segments
 
     def _end(self, topic: Topic, partition: int, found: Found) -> None:
         """The log never ends before what readers have seen, and no offset is given twice."""
@@ -166,7 +181,9 @@ class Oracle:
             if sent.fate is Fate.ACKNOWLEDGED:
                 require(sent.offset == record.offset, f"{sent} is at {record.offset} now")
             # A batch whose partition could not be added to its transaction may be there: nobody commits it.
-            is_void = sent.transaction is not None and not sent.transaction.may_be_committed
+            is_void = sent.transaction is not None and (
+                sent.transaction.is_forgotten or not sent.transaction.may_be_committed
+            )
             require(sent.fate is not Fate.REFUSED or is_void, f"refused, and there: {sent}")
             require(
                 topic.excised.get(sent.key or b"") is not Fate.ACKNOWLEDGED,
@@ -197,17 +214,31 @@ class Oracle:
             return True
         if (sent.key or b"") in topic.excised:
             return True
-        if sent.transaction and not sent.transaction.is_committed and topic.is_compacted:
+        if topic.may_compact(sent.timestamp) and self._may_be_compacted(sent):
             return True
-        if topic.is_compacted and sent.key is not None:
-            if sent.value is None:
-                return True
-            later = (each for each in topic.sent.values() if each.key == sent.key)
-            if any(self._replaces(each, sent) for each in later):
-                return True
-        age = self.world.clock.now_ms() - sent.timestamp
-        expired = 0 <= topic.retention_ms < age
-        return expired and not topic.is_compacted and sent.offset < found.start
+        return self._is_expired(sent, found)
+
+    def _is_expired(self, sent: Sent, found: Found) -> bool:
+        age = max(self.world.clock.now_ms(), self.world.latest_ms) - sent.timestamp
+        return 0 <= sent.topic.retention_ms(sent.timestamp) < age and sent.offset < found.start
+
+    def _may_be_compacted(self, sent: Sent) -> bool:
+        if sent.transaction and not self._is_known_to_commit(sent.transaction, sent):
+            return True
+        if sent.key is None or sent.value is None:
+            return True
+        return any(
+            self._replaces(each, sent)
+            for each in sent.topic.sent.values()
+            if each.key == sent.key and sent.topic.may_compact(each.timestamp)
+        )
+
+    def _is_known_to_commit(self, transaction: Transaction, sent: Sent) -> bool:
+        """Of a lost marker the coordinator knows the end, if that was its producer's last."""
+        later = self.model.transactions[transaction.number + 1 :]
+        is_last = all(each.name != transaction.name for each in later)
+        is_damaged = f"{sent.topic.name}-{sent.partition}" in self.damage.lost
+        return transaction.is_committed and (is_last or not is_damaged)
 
     def _replaces(self, each: Sent, sent: Sent) -> bool:
         after = each.timestamp > sent.timestamp and each.partition == sent.partition
@@ -240,6 +271,8 @@ class Oracle:
             record = served.get(key)
             if key in topic.excised or (record is not None and record.offset >= sent.offset):
                 continue
+            if sent.key is None or self._is_expired(sent, committed):
+                continue
             if record is None and (sent.value is None or self._is_doubtful(sent, committed)):
                 continue
             raise Violation(f"readers do not end up with {sent}, but with {record}")
@@ -268,7 +301,7 @@ class Oracle:
             if sent.partition != partition or sent.timestamp not in there:
                 continue
             transaction, shown = sent.transaction, sent.timestamp in seen
-            if transaction is not None and transaction.end == "forgotten":
+            if transaction is not None and transaction.is_forgotten:
                 continue
             if transaction is None:
                 require(shown, f"not in a transaction, and not visible: {sent}")
@@ -288,7 +321,8 @@ class Oracle:
     def _transactions(self, visible: dict[int, bool], restarted: bool) -> None:
         """What could be seen of a doubtful transaction says how it ended."""
         for transaction in self.model.transactions:
-            if transaction.may_be_committed and not transaction.is_committed and restarted:
+            is_doubtful = transaction.may_be_committed and not transaction.is_committed
+            if is_doubtful and not transaction.is_forgotten and restarted:
                 shown = visible.get(transaction.number)
                 if shown:
                     transaction.fate = Fate.ACKNOWLEDGED
@@ -338,8 +372,8 @@ class Oracle:
             topic = self.model.topic(name)
             if topic.id is None or not self._is_there(topic):
                 continue
-            keeper = self.world.now.shares.keeper(Key(group, topic.id, partition), name)
-            state = keeper.state
+            owner = self.world.now.shares.owner(Key(group, topic.id, partition), name)
+            state = owner.state
             if state is None:
                 require(not settled.sure, f"share group {group} has forgotten everything")
                 continue
@@ -349,7 +383,7 @@ class Oracle:
             require(not lost, f"share group {group} had accepted {sorted(lost)} of {name}")
             foreign = ended - settled.sure - settled.doubtful
             if self.damage.touches(name):  # a group goes on where the log begins now
-                start = keeper.source.log.start_offset if keeper.source else 0
+                start = owner.source.log.start_offset if owner.source else 0
                 foreign = {offset for offset in foreign if offset >= start}
             require(not foreign, f"{sorted(foreign)} of {name} are settled, and nobody did")
 

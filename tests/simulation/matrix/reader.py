@@ -44,7 +44,7 @@ async def read(world: World, topic: str, partition: int, committed: bool) -> Fou
         if row["error_code"]:
             found.unreadable.append(offset)
             # One damaged length may move the end by half a thousand million offsets.
-            offset = offset + 1 if upper - offset < LOOK_OFFSETS else upper - LOOK_OFFSETS
+            offset = max(offset + 1, upper - LOOK_OFFSETS)
             continue
         reached = _take(found, row, offset, committed, f"{topic}-{partition}")
         if reached == offset:

@@ -186,7 +186,7 @@ class Run:
                     sent.fate = Fate.DOUBTFUL
         model = self.oracle.model
         for transaction in model.transactions:
-            transaction.end = "forgotten"
+            transaction.is_forgotten = True
         for commits in model.commits.values():
             commits.doubtful += commits.history
         for settled in model.settled.values():

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from headwater.broker import catalogue, excision_request, internal_topics
+from headwater.broker import catalogue_log, excision_request, internal_topics
 from headwater.broker.partition import Partition
 from headwater.broker.supervisor import Supervisor
-from headwater.broker.transactions import coordinator, moves
+from headwater.broker.transactions import coordinator, transitions
+from headwater.broker.transactions.state_manager import Timeouts
 from headwater.log import compaction, recovery, replay
 from headwater.log.commit import Commit
 from headwater.log.config import LogConfig
@@ -66,9 +67,9 @@ def _tidying_that_deletes(patch: pytest.MonkeyPatch) -> None:
     """Whatever catalogue there is counts, and what it does not know goes."""
 
     def open_log(store: LogStore) -> PartitionLog:
-        return store.open_log(catalogue.LOG_NAME, 0, LogConfig(compact=True, delete=False))
+        return store.open_log(catalogue_log.LOG_NAME, 0, LogConfig(compact=True, delete=False))
 
-    patch.setattr(catalogue, "open_log", open_log)
+    patch.setattr(catalogue_log, "open_log", open_log)
     patch.setattr(LogStore, "_set_aside", lambda self, folder, *_: self.files.remove_tree(folder))
 
 
@@ -100,11 +101,11 @@ def _time_out_that_does_not_look_again(patch: pytest.MonkeyPatch) -> None:
     def abort_overdue(self: Any, names: Any = None) -> None:
         now_ms = self._clock.now_ms()
         for name, known in list(self.transactions.items()):
-            if moves.is_overdue(known, now_ms):
-                self._spawn(_write(self, name, moves.fence(known, now_ms)))
+            if transitions.is_overdue(known, now_ms):
+                self._spawn(_write(self, name, transitions.fence(known, now_ms)))
 
     async def _write(self: Any, name: str, value: Any) -> None:
-        self._state.change(name, self.transactions.get(name), value)
+        self.state.change(name, self.transactions.get(name), value)
 
     patch.setattr(coordinator.TransactionCoordinator, "abort_overdue", abort_overdue)
 
@@ -183,6 +184,23 @@ def _segments_that_nobody_misses(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(recovery, "_look_between", _nothing)
 
 
+def _names_that_segments_keep_for_good(patch: pytest.MonkeyPatch) -> None:
+    """What another segment has been given the place of is opened by its name, as any other."""
+
+    def release(self: Any, segments: Any = None) -> None:
+        for segment in self.segments[:-1]:
+            segment.release()
+
+    patch.setattr(PartitionLog, "release", release)
+
+
+def _time_outs_by_the_machines_clock(patch: pytest.MonkeyPatch) -> None:
+    def is_overdue(self: Any, known: Any) -> bool:
+        return transitions.is_overdue(known, self._clock.now_ms())
+
+    patch.setattr(Timeouts, "is_overdue", is_overdue)
+
+
 CANARIES: dict[str, Canary] = {
     "a topic that is called like the catalogue": Canary(
         "recreate",
@@ -217,7 +235,7 @@ CANARIES: dict[str, Canary] = {
         _syncs_that_are_tried_again,
         ("cannot be read", "lost", "missing"),
         lazy=True,
-        first=150,
+        first=100,
     ),
     "commits that do not sync": Canary(
         "produce",
@@ -245,6 +263,16 @@ CANARIES: dict[str, Canary] = {
         "enospc",
         _logs_that_are_read_anew_only_by_a_write,
         ("cannot be read", "the disk is well"),
+    ),
+    "segments that keep their names though others have their place": Canary(
+        "policies",
+        "failed-sync",
+        _names_that_segments_keep_for_good,
+        ("cannot be read",),
+        first=445913856,
+    ),
+    "time-outs by a clock that somebody sets": Canary(
+        "transactions", "clock", _time_outs_by_the_machines_clock, ("readers stand at",)
     ),
     "segments that nobody misses": Canary(
         "roll", "removed", _segments_that_nobody_misses, ("nobody was told",), first=10

@@ -23,7 +23,7 @@ from headwater.broker import broker as broker_module
 from headwater.broker import child, cleaner, excisions
 from headwater.broker.broker import Broker
 from headwater.broker.registry import Context, Later
-from headwater.broker.security.doors import Doors
+from headwater.broker.security.socket_server import SocketServer
 from headwater.broker.watchdog import Watchdog
 from headwater.errors import HeadwaterError
 from headwater.log import compaction, excision
@@ -104,6 +104,8 @@ class World:
         self.connection = _Connection()
         self.numbers = Random(seed)
         self.started_ms = 0
+        self.latest_ms = 0
+        """What the clock showed when it was set back."""
         self.loop: VirtualLoop | None = None
         self.broker: Broker | None = None
 
@@ -133,7 +135,7 @@ class World:
     async def _start(self) -> None:
         settings = SETTINGS | {"durability": self.durability}
         broker = Broker(ROOT, "127.0.0.1:0", settings, clock=self.clock, files=self.disk)
-        broker.doors = Doors([], broker.settings, broker.supervisor)
+        broker.socket_server = SocketServer([], broker.settings, broker.supervisor)
         broker.host, broker.port = "127.0.0.1", 9092
         await broker.start()
         self.broker, self.started_ms = broker, self.clock.now_ms()

@@ -71,4 +71,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Spark on a loaded machine takes its time; a test that waits says for what."""
     for item in items:
         if item.get_closest_marker("timeout") is None and "spark/run" in str(item.path):
-            item.add_marker(pytest.mark.timeout(400))
+            item.add_marker(pytest.mark.timeout(900))

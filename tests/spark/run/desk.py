@@ -23,9 +23,10 @@ from headwater.pipelines import progress
 from headwater.pipelines.application import prepare
 from headwater.pipelines.builder import Built, build
 from headwater.pipelines.checkpoints import Checkpoints
-from headwater.pipelines.context import Context
+from headwater.pipelines.context import Context, Wanted
 from headwater.pipelines.declarations import View
-from headwater.pipelines.query import Query, Surroundings
+from headwater.pipelines.query import Query
+from headwater.pipelines.query_context import QueryContext
 from headwater.pipelines.query_settings import tune
 
 QUIET = {"log_level": 0}
@@ -33,6 +34,7 @@ _NO_COORDINATOR_YET = (
     KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError._TIMED_OUT,
 )
 
 
@@ -46,6 +48,8 @@ class Desk:
         self.said: list[str] = []
         self.queries: list[Query] = []
         self.checkpoints = Checkpoints(str(folder / "checkpoints"), spark)
+        self.wanted: dict[str, Wanted] = {}
+        """What people want of views, by name."""
 
     def build(self, view: View) -> Built:
         place = self.checkpoints.of(view.checkpoint)
@@ -53,13 +57,14 @@ class Desk:
         return build(view, context)
 
     def begin(self, *views: View, once: bool = False) -> list[Query]:
-        around = Surroundings(
+        around = QueryContext(
             build=self.build,
             tune=lambda built: tune(self.spark, built, self.checkpoints),
             checkpoints=self.checkpoints,
             log=self.log,
             say=self.said.append,
             once=once,
+            wanted=lambda name: self.wanted.get(name, Wanted()),
         )
         self.queries = prepare(views, around, self.log.topics())
         return self.queries

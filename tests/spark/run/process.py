@@ -42,7 +42,7 @@ class RunProcess:
     def output(self) -> str:
         return self._output.read_text(errors="replace")
 
-    def wait_until(self, done: Callable[[], object], what: str, timeout_s: float = 240.0) -> None:
+    def wait_until(self, done: Callable[[], object], what: str, timeout_s: float = 600.0) -> None:
         deadline = time.monotonic() + timeout_s
         while not done():
             assert self.process.poll() is None, f"it ended, waiting for {what}: {self.output}"
@@ -57,4 +57,4 @@ class RunProcess:
     def stop(self, number: int = signal.SIGTERM) -> int:
         """A signal to all its processes, as a supervisor sends it; returns the exit code."""
         os.killpg(self.process.pid, number)
-        return self.process.wait(60)
+        return self.process.wait(200)

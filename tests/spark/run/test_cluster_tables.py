@@ -80,6 +80,7 @@ def rows_in(store: Path) -> list[tuple[Any, ...]]:
         connection.close()
 
 
+@pytest.mark.soak  # eight JVMs; what they share and lose is in views/tables/test_shared_state
 @pytest.mark.timeout(1500)
 def test_a_worker_and_the_driver_are_lost_and_the_view_is_what_its_tables_say(tmp_path: Path):
     shared, workers = tmp_path / "shared", list[int]()

@@ -146,9 +146,11 @@ def test_what_is_no_request_harms_nobody(tmp_path: Path):
         ({"client": "x"}, "other settings"),
         ({"target": "sqlite:y.db"}, "keeps orders elsewhere"),
         ({"kind": "drop"}, "does not know how"),
+        ({"kind": "rows", "master": "local[2]"}, None),
+        ({"master": "spark://other:7077"}, "has its Spark at local[2]"),
     ],
 )
 def test_an_application_does_only_what_is_its_own(change: dict[str, Any], reason: str | None):
-    order = Order((Path("/p"),), "127.0.0.1:9092", "cp")
+    order = Order((Path("/p"),), "127.0.0.1:9092", "cp", master="local[2]")
     found = _not_ours(replace(WANTED, **change), order)
     assert found is None if reason is None else reason in (found or "")

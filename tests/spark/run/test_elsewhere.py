@@ -93,17 +93,19 @@ def without_java(folder: Path) -> dict[str, str]:
 
 
 GROUP = "headwater-placed"
+WORKERS = 2
 CLUSTER = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.executor.memory": "512m",
     "spark.sql.shuffle.partitions": "2",
-    # Both executors must be there, for the test to see both at work.
+    # All executors must be there, for the test to see each at work.
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
 }
 
 
-@pytest.mark.timeout(800)
+@pytest.mark.soak  # seven JVMs, of which Spark gives each ten seconds to start its Python
+@pytest.mark.timeout(1800)
 def test_killed_here_and_started_on_a_cluster_every_record_is_there_once(
     pipelines: str, kafka: str, tmp_path: Path
 ):
@@ -119,12 +121,12 @@ def test_killed_here_and_started_on_a_cluster_every_record_is_there_once(
 
     words += [word for name, value in CLUSTER.items() for word in ("--conf", f"{name}={value}")]
     with (
-        servers.standalone(tmp_path, workers=2) as master,
+        servers.standalone(tmp_path, WORKERS) as master,
         RunProcess(tmp_path, *words, "--master", master) as run,
     ):
         count, executors = 200, set[int]()
-        # Which executor gets a task is up to Spark: go on until both had one.
-        while len(executors) < 2:
+        # Which executor gets a task is up to Spark: go on until each had one.
+        while len(executors) < WORKERS:
             send(desk, range(count, count + 10))
             count += 10
             run.wait_until(lambda end=count: desk.committed(GROUP, "orders") == end, "all records")
@@ -132,14 +134,14 @@ def test_killed_here_and_started_on_a_cluster_every_record_is_there_once(
         run.wait_until(lambda: sums(desk) == expected(count), "the sums")
         assert run.stop() == 0, run.output
     assert sorted(row["n"] for row in desk.rows("placed")) == list(range(count))
-    for number in range(2):
+    for number in range(WORKERS):
         assert list((tmp_path / f"worker-{number}").glob("app-*/*/stderr"))
     told = desk.rows("__headwater_progress")
     assert [row["query"] for row in told if row["event"] == "stopped"] == ["placed", "sums"]
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_spark_connect_server_runs_them(pipelines: str, tmp_path: Path):
     if importlib.util.find_spec("grpc") is None:
         skip_or_fail("Spark Connect cannot run here: pip install 'headwater[connect]'")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from headwater.local_path import local_path
-from headwater.pipelines.cluster import look
+from headwater.pipelines.cluster import look, make_folder
 
 
 @pytest.mark.parametrize(
@@ -34,3 +35,17 @@ def test_a_task_reads_what_the_driver_wrote_and_writes_itself(tmp_path: Path):
     token.write_text(token.name)
     assert list(look(str(token), iter([0, 1]))) == ["", ""]
     assert {each.name for each in tmp_path.iterdir()} == {".token", ".token.0", ".token.1"}
+
+
+@pytest.mark.parametrize(
+    ("master", "mode"), [("local[2]", 0o700), (None, 0o700), ("spark://HOST:7077", 0o755)]
+)
+def test_nobody_else_looks_into_checkpoints_where_all_processes_are_ours(
+    tmp_path: Path, master: str | None, mode: int
+):
+    folder, before = tmp_path / "data" / "checkpoints", os.umask(0o022)
+    try:
+        make_folder(folder, master)
+    finally:
+        os.umask(before)
+    assert folder.stat().st_mode & 0o777 == mode

@@ -6,11 +6,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from headwater.pipelines.table_query import TableQuery, Work, _Next
+from headwater.pipelines.batch_source import Next
+from headwater.pipelines.driver_query import DriverQuery, Work
+from headwater.pipelines.slots import Slots
 
 
 class State:
     """A view's state as `Following` has it: durable, and it passes over batches that it has."""
+
+    keeps_state = True
 
     def __init__(self) -> None:
         self.batch, self.end = -1, 0
@@ -35,10 +39,10 @@ class Source:
     def initial(self) -> dict[str, Any]:
         return {"t": {"0": 0}}
 
-    def after(self, start: dict[str, Any]) -> _Next | None:
+    def after(self, start: dict[str, Any]) -> Next | None:
         at = start["t"]["0"]
         end = {"t": {"0": min(self.end, at + self.step)}}
-        return None if at == self.end else _Next(end, self.apart(start, end))
+        return None if at == self.end else Next(end, self.apart(start, end))
 
     def apart(self, start: dict[str, Any], end: dict[str, Any]) -> Any:
         return lambda _: (start["t"]["0"], end["t"]["0"])
@@ -47,7 +51,7 @@ class Source:
 def run(folder: Path, state: State, source: Source) -> None:
     session = SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=lambda *_: None))
     work = Work("v", cast(Any, None), folder, cast(Any, None), cast(Any, None), cast(Any, None))
-    query = TableQuery(work, once=True)
+    query = DriverQuery(work, Slots(1), once=True)
     query._batches(cast(Any, session), cast(Any, state), cast(Any, source))
 
 

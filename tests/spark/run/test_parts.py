@@ -20,7 +20,7 @@ from headwater.pipelines.errors import PipelineError, StateMisfit, brief, misfit
 from headwater.pipelines.loop import IDLE_STEP_S, QUIET_STEPS, STEP_S, Pace
 from headwater.pipelines.mistakes import Backoff
 from headwater.pipelines.plan import parse
-from headwater.pipelines.reporter import Telling
+from headwater.pipelines.reporter import Reporter
 from headwater.pipelines.targets import refuse_leftovers
 
 NO_SPARK: Any = None
@@ -222,19 +222,19 @@ class Reports:
 
 def test_every_report_counts_once_and_old_ones_are_not_asked_for_again():
     log = Log("127.0.0.1:1", {})
-    telling, reports = Telling(View("told", print, "topic:told"), log, print), Reports()
-    telling.take(reports)
+    reporter, reports = Reporter(View("told", print, "topic:told"), log, print), Reports()
+    reporter.take(reports)
     for batch in range(3):
         reports.add(batch)
-    telling.take(reports)
-    assert telling.batches == 3
+    reporter.take(reports)
+    assert reporter.batches == 3
     reports.asked = 0
-    telling.take(reports)
-    assert (telling.batches, reports.asked) == (3, 1)
+    reporter.take(reports)
+    assert (reporter.batches, reports.asked) == (3, 1)
     for batch in range(3, 5):
         reports.add(batch)
-    telling.take(reports)
-    assert telling.batches == 5
+    reporter.take(reports)
+    assert reporter.batches == 5
     log.close()
 
 

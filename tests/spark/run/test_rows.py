@@ -17,7 +17,7 @@ from headwater.pipelines.real_time_tables import decoded
 from headwater.pipelines.rows import as_records
 from headwater.pipelines.sources import exactly
 from headwater.views.tables import change_stream
-from headwater.views.tables.decoding import Table
+from headwater.views.tables.decoder import Table
 from headwater.views.tables.json_parts import is_altered
 
 RECORD = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"

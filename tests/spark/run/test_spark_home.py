@@ -47,3 +47,19 @@ def test_a_home_that_somebody_has_set_and_one_that_cannot_be_made_are_left_alone
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with compiled_pyspark():
         assert "SPARK_HOME" not in os.environ
+
+
+def test_the_archive_of_an_environment_that_is_gone_goes_with_the_next_one_that_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    cache = tmp_path / "headwater"
+    for name, package in (("spark-1-gone", tmp_path / "removed"), ("spark-1-there", PACKAGE)):
+        (cache / name / ARCHIVE).mkdir(parents=True)
+        (cache / name / ARCHIVE / "pyspark").symlink_to(package)
+        (cache / f"{name}-java-17.jsa").write_bytes(b"classes")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    with compiled_pyspark():
+        made = Path(os.environ["SPARK_HOME"]).name
+    left = {each.name for each in cache.iterdir()}
+    assert left == {"spark-1-gone", "spark-1-there", "spark-1-there-java-17.jsa", made}

@@ -104,7 +104,7 @@ def committed(bootstrap: str, topic: str) -> dict[int, list[Any]]:
     )
     found: dict[int, list[Any]] = {}
     try:
-        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
         consumer.assign([TopicPartition(topic, each, 0) for each in partitions])
         found = {each: [] for each in partitions}
         ended: set[int] = set()

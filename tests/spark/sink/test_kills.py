@@ -56,7 +56,7 @@ def _finish(query: StreamingQuery, bootstrap: str, topic: str) -> None:
         query.stop()
 
 
-@pytest.mark.timeout(500)
+@pytest.mark.timeout(900)
 def test_killing_the_driver_anywhere_in_a_batch_loses_and_doubles_nothing(
     cluster: Cluster, spark: SparkSession, tmp_path: Path, new_name: Callable[[], str]
 ) -> None:
@@ -154,7 +154,7 @@ def _answers(bootstrap: str) -> bool:
     return True
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("broker", [a_headwater, pytest.param(a_kafka, marks=pytest.mark.soak)])
 def test_killing_the_broker_in_the_middle_of_a_part_loses_and_doubles_nothing(
     broker: Callable[[Path], Broker], spark: SparkSession, tmp_path: Path

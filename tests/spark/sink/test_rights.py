@@ -44,7 +44,7 @@ def doors() -> Iterator[tuple[str, str]]:
         "super.users": "User:ANONYMOUS",
     }
     with testing.broker(settings=settings, listen=None) as broker:
-        inside, outside = (each.bootstrap for each in broker.doors.listeners)
+        inside, outside = (each.bootstrap for each in broker.socket_server.listeners)
         admin = AdminClient({"bootstrap.servers": inside})
         info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
         change = UserScramCredentialUpsertion("ann", info, PASSWORD.encode())

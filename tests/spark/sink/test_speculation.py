@@ -16,7 +16,7 @@ from tests.spark.sink.sessions import committed, fill
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_readers_get_past_a_task_that_lost_against_its_speculative_copy(
     log: Cluster, tmp_path: Path, new_name: Callable[[], str]
 ) -> None:

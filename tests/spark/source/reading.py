@@ -80,11 +80,14 @@ def between(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) ->
 
 def produce(bootstrap: str, topic: str, records: Iterable[Any], **settings: Any) -> None:
     """Values, or dicts of what `Producer.produce` takes."""
+    refused: list[Any] = []
+    settings = {"on_delivery": lambda error, _: error and refused.append(error), **settings}
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, **settings})
     for each in records:
         producer.produce(topic, **(each if isinstance(each, dict) else {"value": each}))
         producer.poll(0)
     assert producer.flush(30) == 0
+    assert not refused
 
 
 def numbers(count: int, start: int = 0) -> list[bytes]:

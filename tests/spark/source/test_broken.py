@@ -77,7 +77,7 @@ def test_a_broker_that_is_not_there_is_an_error_after_the_deadline() -> None:
     began = time.monotonic()
     with pytest.raises(BrokerUnreachable, match="Is the broker running"):
         read(f"127.0.0.1:{free_port()}", subscribe="x", kafka_default_api_timeout_ms="800")
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 50
 
 
 def test_something_else_that_listens_is_not_taken_for_a_broker() -> None:
@@ -138,7 +138,7 @@ def login(server: Secured, mechanism: str, user: str, password: str) -> dict[str
         "kafka_sasl_mechanism": mechanism,
         "kafka_sasl_username": user,
         "kafka_sasl_password": password,
-        "kafka_default_api_timeout_ms": "10000",
+        "kafka_default_api_timeout_ms": "60000",
     }
 
 

@@ -15,15 +15,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 from headwater.client.errors import BadOption, DataLoss
 from headwater.spark.source.stream import StreamReader
 from tests.compat.cluster import Cluster
-from tests.compat.wire import ErrorCode
 from tests.spark.source.reading import between, numbers, produce, step, stream
-
-
-def grow(cluster: Cluster, topic: str, count: int) -> None:
-    with cluster.wire() as wire:
-        wanted = [{"name": topic, "count": count, "assignments": None}]
-        answer = wire.ask("create_partitions", 3, topics=wanted, timeout=9000, validate_only=False)
-        assert answer.results[0].error_code is ErrorCode.none
 
 
 def delete(cluster: Cluster, topic: str) -> None:
@@ -167,7 +159,7 @@ def test_available_now_stops_at_what_there_was(log: Cluster, topic: str) -> None
     reader = stream(log.bootstrap, subscribe=topic, maxOffsetsPerTrigger="30")
     reader.prepareForTriggerAvailableNow()
     produce(log.bootstrap, topic, numbers(50, 50))
-    grow(log, topic, 2)
+    log.grow_topic(topic, 2)
     position = reader.initialOffset()
     found: list[Any] = []
     while (end := reader.latestOffset(position, ReadMaxRows(30))) != position:
@@ -184,7 +176,7 @@ def test_partitions_that_are_added_are_read_from_their_beginning(
     reader = stream(cluster.bootstrap, subscribe=topic)
     produce(cluster.bootstrap, topic, [b"first"])
     position, found = step(reader, reader.initialOffset())
-    grow(cluster, topic, 3)
+    cluster.grow_topic(topic, 3)
     from tests.compat.waiting import until
 
     def produced() -> bool:
@@ -210,7 +202,7 @@ def test_a_replayed_batch_has_the_same_tasks_whatever_has_changed(log: Cluster, 
     assert len(planned) == 5
     # After the restart: other options, more records, more partitions; JSON from the checkpoint.
     produce(log.bootstrap, topic, numbers(100))
-    grow(log, topic, 4)
+    log.grow_topic(topic, 4)
     after = stream(log.bootstrap, subscribe=topic, maxRecordsPerPartition="3")
     again = after.partitions(json.loads(json.dumps(start)), json.loads(json.dumps(end)))
     assert [task.range for task in again] == planned
@@ -286,7 +278,7 @@ def test_an_open_transaction_is_no_loss(log: Cluster, topic: str) -> None:
     producer.init_transactions(10)
     producer.begin_transaction()
     producer.produce(topic, b"open")
-    producer.flush(10)
+    producer.flush(60)
     reader = stream(log.bootstrap, subscribe=topic, isolation_level="read_committed")
     position = {topic: {"0": 1}}
     assert reader.latestOffset(position, ReadAllAvailable()) == position

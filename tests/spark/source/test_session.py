@@ -16,7 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 from tests.compat.cluster import Cluster
 from tests.compat.waiting import until
 from tests.spark.source.reading import numbers, produce
-from tests.spark.source.test_positions import delete, grow
+from tests.spark.source.test_positions import delete
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
@@ -105,7 +105,7 @@ def test_partitions_that_are_added_while_the_query_runs_are_read(
     try:
         produce(log.bootstrap, topic, numbers(5))
         until(lambda: len(sink.values) == 5, "the first records")
-        grow(log, topic, 3)
+        log.grow_topic(topic, 3)
         produce(log.bootstrap, topic, [{"value": v, "partition": 2} for v in numbers(5, 5)])
         until(lambda: len(sink.values) == 10, "the records of the new partition")
     finally:

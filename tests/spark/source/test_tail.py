@@ -13,7 +13,8 @@ from headwater.spark.source.arrival import Arrival
 from headwater.spark.source.position import offsets
 from headwater.spark.source.tail import RangeReader, Tail
 from tests.compat.cluster import Cluster
-from tests.spark.source.test_positions import delete, grow
+from tests.spark.source.reading import produce
+from tests.spark.source.test_positions import delete
 
 SCHEMA = pa.schema([("value", pa.binary()), ("partition", pa.int32()), ("offset", pa.int64())])
 
@@ -24,10 +25,7 @@ def options(bootstrap: str, topic: str, **more: str) -> dict[str, str]:
 
 
 def send(bootstrap: str, topic: str, values: range) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
-    for value in values:
-        producer.produce(topic, str(value))
-    assert producer.flush(30) == 0
+    produce(bootstrap, topic, [str(value) for value in values])
 
 
 def values(pieces: Any) -> list[int]:
@@ -150,10 +148,8 @@ def test_who_waits_hears_of_a_record_and_of_half_a_second_without_one(cluster: C
             each.result(30)
     assert arrival.wait({(topic, 0): 0}, stopped)
     assert not arrival.wait({(topic, 0): 1}, stopped)
-    grow(cluster, topic, 2)
-    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
-    producer.produce(topic, "new", partition=1)
-    assert producer.flush(30) == 0
+    cluster.grow_topic(topic, 2)
+    produce(bootstrap, topic, [{"value": "new", "partition": 1}])
     assert arrival.wait({(topic, 0): 1, (topic, 1): 0}, stopped)
     arrival.close()
 

@@ -23,7 +23,7 @@ from headwater.client.errors import BadOption
 from headwater.spark.source.output import BadValue
 from headwater.spark.source.values.avro import AvroValues
 from headwater.spark.source.values.json import JsonValues
-from headwater.spark.source.values.value_type import value_ddl
+from headwater.spark.source.values.schema import value_ddl
 from tests.compat.cluster import Cluster
 from tests.spark.source.reading import produce, read
 
@@ -274,11 +274,11 @@ def letters(bootstrap: str, topic: str) -> list[tuple[bytes | None, bytes | None
     )
     found = []
     try:
-        known = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        known = consumer.list_topics(topic, timeout=60).topics[topic].partitions
         consumer.assign([TopicPartition(topic, each, 0) for each in known])
         ended: set[int | None] = set()
         while len(ended) < len(known):
-            message = consumer.poll(10)
+            message = consumer.poll(60)
             assert message is not None
             if message.error():
                 ended.add(message.partition())

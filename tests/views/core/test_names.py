@@ -16,6 +16,7 @@ from headwater.testing.targets import Row, Writer, rows_of
 from headwater.views.targets.contract import Kind, Misfit, RowsRefused, Shape, Target
 from headwater.views.targets.registry import target_for
 from headwater.views.targets.sql.names import OwnNames
+from tests.conftest import SOAK
 
 OURS = (
     "n", "at", "since", "until", "look", "before", "last", "_n", "_number", "_row", "_at", "_next",
@@ -31,6 +32,13 @@ MAYBE = ("", "l" * 64, "ctid", "Current")
 """Names that some stores refuse, in words."""
 TABLES = ("touched", "_versions", "_wanted", "wanted", "excluded", "held", "s",
           "hw_row", 'quo"te', "per%cent")  # fmt: skip
+
+ONE_OF_THEM = [
+    Kind.UPSERT,
+    pytest.param(Kind.HISTORY, marks=pytest.mark.soak),
+    pytest.param(Kind.APPEND, marks=pytest.mark.soak),
+]
+"""Where every store is asked, but nothing depends on the kind."""
 
 Make = Callable[[Shape], Target]
 
@@ -112,7 +120,7 @@ def test_columns_may_have_the_names_that_we_use_and_keywords_and_any_letters(
         assert write_and_read(target) == RIGHT[kind]
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", ONE_OF_THEM)
 def test_a_name_that_a_store_cannot_have_is_refused_in_words_before_anything_is_written(
     make: Make, kind: Kind
 ) -> None:
@@ -127,7 +135,7 @@ def test_a_name_that_a_store_cannot_have_is_refused_in_words_before_anything_is_
                 assert make(target.shape).versions() == {}
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", ONE_OF_THEM)
 def test_columns_that_differ_in_case_are_kept_apart_or_refused_in_words(
     make: Make, kind: Kind
 ) -> None:
@@ -140,7 +148,7 @@ def test_columns_that_differ_in_case_are_kept_apart_or_refused_in_words(
         assert make(target.shape).versions() == {}
 
 
-@pytest.mark.parametrize("kind", [Kind.UPSERT, Kind.HISTORY])
+@pytest.mark.parametrize("kind", ONE_OF_THEM[:2])
 def test_a_view_may_be_called_as_our_temporary_tables_are(make: Make, kind: Kind) -> None:
     for number, name in enumerate(TABLES):
         if "%" in name and "delta" in str(make(shape_with(0, ["id"], [], kind)).address):
@@ -198,7 +206,9 @@ def test_a_name_of_ours_is_never_a_name_that_is_taken(taken: list[str]) -> None:
     st.sampled_from(["sqlite", "duckdb"]),
 )  # fmt: skip
 @settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=200 if SOAK else 8,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_any_two_names_are_columns_of_a_view_or_refused_in_words(
     tmp_path_factory: pytest.TempPathFactory, names: list[str], kind: Kind, store: str

@@ -40,6 +40,7 @@ def sale(name: str, total: float) -> tuple[str, str]:
     return name, json.dumps({"list": "all", "name": name, "total": total})
 
 
+@pytest.mark.soak  # a stream into each: registry/test_evolution; Redis: joins/test_timeline
 def test_one_stream_of_changes_keeps_every_store_current(
     desk: Desk, tmp_path: Path, new_name: Callable[[], str], redis: RedisServer
 ):

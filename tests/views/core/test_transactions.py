@@ -7,12 +7,18 @@ import random
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
+import pytest
 
 import headwater as hw
+from headwater.client.log import Log as LogClient
 from headwater.client.position import Position
-from headwater.pipelines.declarations import DECLARED
+from headwater.pipelines.context import Context
+from headwater.pipelines.declarations import DECLARED, View
+from headwater.pipelines.errors import PipelineError
+from headwater.pipelines.whole_transactions import whole_transactions
 from headwater.views import offset_log, source_transactions
 from headwater.views.source_collections import origins_of, table_of
 from headwater.views.source_transactions import Event, Wholeness, divide, lacking_events
@@ -20,6 +26,9 @@ from headwater.views.targets.contract import Shape
 from headwater.views.targets.registry import target_for
 from tests.spark.run.desk import Desk
 from tests.views.core.finishing import finish
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 MARKS, ORDERS, LINES = "shop.transaction", "shop.orders", "shop.lines"
 TABLES = (ORDERS, LINES)
@@ -259,3 +268,17 @@ def test_where_the_log_ended_is_asked_once_and_a_batch_that_comes_again_is_cut_i
     assert held._all_read(2, {"A"}) == {"A"}, "the log has grown, the batch has not"
     (tmp_path / "offsets" / "3").write_text(f'v1\n{{}}\n{{"{LINES}":{{"0":10}}}}\n')
     assert held._all_read(3, {"A", "D"}) == {"A"}, "of D there may be more up to 12"
+
+
+def test_whole_transactions_of_a_compacted_topic_are_refused(
+    bootstrap: str, tmp_path: Path, new_name: Callable[[], str]
+):
+    compacted, kept = new_name(), new_name()
+    with LogClient(bootstrap) as log:
+        log.ensure_topic(compacted, {"cleanup.policy": "compact"}, partitions=1)
+        log.ensure_topic(kept, {}, partitions=1)
+    context = Context(cast("SparkSession", None), bootstrap)
+    view = View("bills", print, "sqlite:bills.db", options={"transactions": "shop.transaction"})
+    whole_transactions(view, context, print, tmp_path, [kept])
+    with pytest.raises(PipelineError, match=f"{compacted} is compacted"):
+        whole_transactions(view, context, print, tmp_path, [kept, compacted])

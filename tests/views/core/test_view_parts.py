@@ -117,7 +117,7 @@ def test_a_query_hears_of_another_version_without_waiting_for_the_store(tmp_path
     assert at_current_version(view).version == 2
 
     following = Following(view)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 100
     while (found := following.other_version()) is None:
         assert time.monotonic() < deadline
         time.sleep(0.01)  # between two looks

@@ -9,6 +9,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 
+from headwater.testing.target_columns import WideningConformance
 from headwater.testing.targets import (
     ADA,
     BOB,
@@ -29,7 +30,7 @@ def make(tmp_path: Path) -> Make:
     return lambda given: target_for(f"delta:{tmp_path / given.view}", given)
 
 
-class TestConformance(TargetConformance):
+class TestConformance(TargetConformance, WideningConformance):
     @pytest.fixture
     def make(self, tmp_path: Path) -> Make:
         return lambda given: target_for(f"delta:{tmp_path / given.view}", given)

@@ -10,9 +10,12 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from headwater.testing.target_columns import WideningConformance
 from headwater.testing.targets import ADA, BOB, CAT, Make, TargetConformance, Writer, rows_of, shape
 from headwater.views.targets.contract import Kind, Misfit, RowsRefused, Unavailable
+from headwater.views.targets.duckdb import refusals
 from headwater.views.targets.duckdb import target as target_module
+from headwater.views.targets.duckdb.statements import Rows
 from headwater.views.targets.registry import target_for
 
 
@@ -26,10 +29,46 @@ def make(path: Path) -> Make:
     return lambda given: target_for(f"duckdb:{path}", given)
 
 
-class TestConformance(TargetConformance):
+class TestConformance(TargetConformance, WideningConformance):
     @pytest.fixture
     def make(self, path: Path) -> Make:
         return lambda given: target_for(f"duckdb:{path}", given)
+
+
+class TestConformanceInPlace(TargetConformance, WideningConformance):
+    """As many rows of one batch are brought to their table."""
+
+    @pytest.fixture
+    def make(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+        monkeypatch.setattr(refusals, "MANY", 0)
+        return lambda given: target_for(f"duckdb:{path}", given)
+
+
+@pytest.mark.parametrize("spoilt", [None, "CREATE INDEX own ON people (name)"])
+def test_many_rows_are_changed_in_place_where_the_table_is_ours(
+    make: Make, path: Path, monkeypatch: pytest.MonkeyPatch, spoilt: str | None
+):
+    monkeypatch.setattr(refusals, "MANY", 3)
+    said: list[bool] = []
+    before = Rows.applying
+    monkeypatch.setattr(
+        Rows,
+        "applying",
+        lambda self, place, in_place=False: said.append(in_place) or before(self, place, in_place),
+    )
+    writer = Writer(make(shape(options={"table": "people"})))
+    writer.write(0, [ADA, BOB])
+    if spoilt is not None:
+        with duckdb.connect(str(path)) as connection:
+            connection.execute(spoilt)
+    writer.write(1, [(1, "Ann", None), CAT, (9, "Dan", 9.0)])
+    writer.write(
+        2, [(1, None, None, True), (2, None, None, True), (9, "Dana", 9.5), (7, None, None, True)]
+    )
+    with duckdb.connect(str(path)) as connection:
+        found = connection.execute("FROM people ORDER BY id").fetchall()
+    assert found == [CAT, (9, "Dana", 9.5)]
+    assert said == [False, spoilt is None, spoilt is None]
 
 
 def test_readers_see_plain_columns_under_the_views_name(make: Make, path: Path):

@@ -127,7 +127,7 @@ def rows_in_sqlite(path: Path) -> list[tuple[Any, ...]]:
         connection.close()
 
 
-@pytest.mark.timeout(1800 if SOAK else 600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(5) if SOAK else [1])
 def test_after_kills_of_driver_and_database_every_view_is_its_source_row_by_row(
     tmp_path: Path, seed: int

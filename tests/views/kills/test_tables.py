@@ -42,7 +42,8 @@ def rows_of(folder: Path, view: str) -> list[tuple[Any, ...]]:
         connection.close()
 
 
-@pytest.mark.timeout(1800 if SOAK else 600)
+@pytest.mark.soak  # four JVMs; in `make test` two such views are among those of test_kills
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(5) if SOAK else [1])
 def test_after_kills_of_the_driver_every_view_over_tables_is_its_source(tmp_path: Path, seed: int):
     chance = random.Random(seed)

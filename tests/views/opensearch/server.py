@@ -44,6 +44,18 @@ class Store:
         self.indexes[name] = {"mappings": body["mappings"], "docs": {}, "seen": {}, "seq": 0}
         return 200, {"acknowledged": True, "index": name}
 
+    def put_mapping(self, name: str, body: Any) -> Reply:
+        if name not in self.indexes:
+            return self._no_index(name)
+        known = self.indexes[name]["mappings"]["properties"]
+        other = [each for each, kind in body["properties"].items() if known.get(each, kind) != kind]
+        if other:
+            return _error(
+                400, "illegal_argument_exception", f"mapper [{other[0]}] cannot be changed"
+            )
+        known |= body["properties"]
+        return 200, {"acknowledged": True}
+
     def get_index(self, name: str) -> Reply:
         return (200, {name: {}}) if name in self.indexes else self._no_index(name)
 
@@ -275,6 +287,8 @@ class Handler(BaseHTTPRequestHandler):
                 return store.write(name, id, body, {**asked, "op_type": "create"})
             case ("DELETE", name, "_doc", id):
                 return store.write(name, id, None, asked)
+            case ("PUT", name, "_mapping"):
+                return store.put_mapping(name, body)
             case ("GET", name):
                 return store.get_index(name)
             case ("PUT", name):

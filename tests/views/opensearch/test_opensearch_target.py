@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from headwater.testing.target_columns import WideningConformance
 from headwater.testing.targets import (
     ADA,
     BOB,
@@ -53,7 +54,7 @@ def make(server: tuple[str, Store], tmp_path: Path) -> Make:
     return maker(server[0], tmp_path)
 
 
-class TestConformance(TargetConformance):
+class TestConformance(TargetConformance, WideningConformance):
     @pytest.fixture
     def make(self, server: tuple[str, Store], tmp_path: Path) -> Make:
         return maker(server[0], tmp_path)

@@ -41,7 +41,7 @@ def test_views_lists_each_with_its_lag(
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
     for number in range(5):
         producer.produce("for-views", str(number), partition=0)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     moved.write("for-views:0=3", [(1, "a", 1.0)])
     assert main(["views", pipeline, "--bootstrap", bootstrap]) == 0
     said = capsys.readouterr().out.splitlines()

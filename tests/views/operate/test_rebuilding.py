@@ -20,7 +20,7 @@ from headwater.pipelines.checkpoints import Checkpoints, Shape
 from headwater.pipelines.declarations import DECLARED, View
 from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.handles import handle
-from headwater.pipelines.query import Surroundings
+from headwater.pipelines.query_context import QueryContext
 from headwater.pipelines.query_settings import tune
 from headwater.pipelines.rebuild import Rebuilding
 from headwater.views.operate.versions import versions_of
@@ -56,7 +56,7 @@ def begun(desk: Desk, view: View, audience: Watching, stopped: threading.Event) 
     """A rebuild of the next version on the test's own Spark session."""
     versions = versions_of(handle(view))
     fresh = replace(view, version=versions.following)
-    around = Surroundings(
+    around = QueryContext(
         build=desk.build,
         tune=lambda built: tune(desk.spark, built, desk.checkpoints),
         checkpoints=desk.checkpoints,

@@ -137,7 +137,7 @@ def bootstrap() -> Iterator[str]:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         topics = [NewTopic("orders", PARTITIONS, 1), NewTopic("aborted", 1, 1)]
         for made in admin.create_topics(topics).values():
-            made.result(10)
+            made.result(60)
         produce(broker.bootstrap)
         yield broker.bootstrap
 
@@ -153,11 +153,11 @@ def produce(bootstrap: str) -> None:
             f'{{"id":{n % 100}}}',
             timestamp=1000 + n,
         )
-    assert java.flush(10) == 0
+    assert java.flush(60) == 0
     own = Producer(settings)  # librdkafka's partitioner
     own.produce("orders", '{"a": 1}', "plain-key")
     own.produce("orders", '{"a": 2}', MOVED, partition=elsewhere(MOVED.encode()))
-    assert own.flush(10) == 0
+    assert own.flush(60) == 0
     sure = Producer({**settings, "transactional.id": "x", "metadata.recovery.strategy": "none"})
     sure.init_transactions(10)
     for value, committed in (("1", True), ("2", False), ("3", True), ("4", False)):

@@ -19,8 +19,9 @@ import headwater as hw
 from headwater.client.position import Position
 from headwater.pipelines.context import Context
 from headwater.pipelines.declarations import DECLARED, View
+from headwater.pipelines.expected_rows import Checking
 from headwater.pipelines.query import State
-from headwater.pipelines.verify_job import Checking, verify
+from headwater.pipelines.verify_job import verify
 from headwater.views.operate.differences import Difference, differences_of
 from headwater.views.operate.pause import FILE, LONGEST_S, held, wait_while_held
 from headwater.views.operate.repair import NotRepairable, Repair, repair_rows

@@ -64,7 +64,7 @@ def test_waiting_ends_when_the_batch_comes(moved: Moved):
         return found
 
     def come() -> None:
-        waiting.wait(10)
+        waiting.wait(60)
         moved.write("orders:0=2", [(1, "a", 1.0)])
 
     thread = threading.Thread(target=come)
@@ -102,7 +102,7 @@ def test_a_delivered_record_has_a_position(bootstrap: str):
         producer.produce(
             "delivered", value, partition=0, on_delivery=lambda _, m: delivered.append(m)
         )
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     assert after(delivered[0]) == at("delivered:0=1")
     assert after(delivered) == at("delivered:0=3")
 
@@ -171,7 +171,7 @@ def produced(bootstrap: str, topic: str, count: int) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
     for number in range(count):
         producer.produce(topic, str(number), partition=0)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
 
 
 def test_lag_is_counted_in_records_and_in_seconds(moved: Moved, bootstrap: str, cluster: Cluster):

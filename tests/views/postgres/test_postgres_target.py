@@ -7,6 +7,7 @@ import itertools
 import pyarrow as pa
 import pytest
 
+from headwater.testing.target_columns import WideningConformance
 from headwater.testing.targets import (
     ADA,
     BOB,
@@ -28,7 +29,7 @@ def make(database: str) -> Make:
     return lambda given: target_for(database, given)
 
 
-class TestConformance(TargetConformance):
+class TestConformance(TargetConformance, WideningConformance):
     @pytest.fixture
     def make(self, database: str) -> Make:
         return lambda given: target_for(database, given)

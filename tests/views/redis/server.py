@@ -40,7 +40,7 @@ class RedisServer:
         return redis.Redis.from_url(self.url, decode_responses=True)
 
     def start(self) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 100
         while not self._started(deadline):
             assert time.monotonic() < deadline, self._log()[-2000:]
             self.port = 0  # somebody else took it between asking and starting

@@ -14,7 +14,7 @@ from headwater.views.targets.registry import target_for
 from tests.conftest import SOAK
 from tests.views.redis.server import RedisServer, redis_server
 
-ROUNDS = 60 if SOAK else 6
+ROUNDS = 60 if SOAK else 2
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from headwater.testing.target_columns import WideningConformance
 from headwater.testing.targets import (
     ADA,
     BOB,
@@ -40,13 +41,13 @@ def minute(number: int) -> dt.datetime:
     return dt.datetime(2026, 1, 1, 0, number, tzinfo=dt.UTC)
 
 
-class TestConformance(TargetConformance):
+class TestConformance(TargetConformance, WideningConformance):
     @pytest.fixture
     def make(self, server: RedisServer) -> Make:
         return lambda given: target_for(server.url, given)
 
 
-class TestConformanceOfJson(TargetConformance):
+class TestConformanceOfJson(TargetConformance, WideningConformance):
     @pytest.fixture
     def make(self, server: RedisServer) -> Make:
         def make(given):

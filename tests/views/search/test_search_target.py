@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 import tantivy
 
+from headwater.testing.target_columns import WideningConformance
 from headwater.testing.targets import (
     ADA,
     BOB,
@@ -51,7 +52,7 @@ def make(tmp_path: Path) -> Make:
     return lambda given: target_for(f"search:{tmp_path / given.view}", given)
 
 
-class TestConformance(TargetConformance):
+class TestConformance(TargetConformance, WideningConformance):
     @pytest.fixture
     def make(self, tmp_path: Path) -> Make:
         return lambda given: target_for(f"search:{tmp_path / given.view}", given)

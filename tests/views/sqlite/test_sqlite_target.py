@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from headwater.testing.target_columns import WideningConformance
 from headwater.testing.targets import (
     ADA,
     BOB,
@@ -35,7 +36,7 @@ def make(path: Path) -> Make:
     return lambda given: target_for(f"sqlite:{path}", given)
 
 
-class TestConformance(TargetConformance):
+class TestConformance(TargetConformance, WideningConformance):
     @pytest.fixture
     def make(self, path: Path) -> Make:
         return lambda given: target_for(f"sqlite:{path}", given)

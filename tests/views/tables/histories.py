@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from headwater.views.tables.decoding import Table
+from headwater.views.tables.decoder import Table
 from headwater.views.tables.store import Difference
 
 IDS = st.integers(0, 5)
@@ -88,7 +88,7 @@ class Tables:
 def as_changes(
     batch: Sequence[tuple[Any, ...]], columns: Sequence[pa.Schema], derived: Mapping[int, Any]
 ) -> list[pa.Table]:
-    """The changes of a batch as `netting` takes them."""
+    """The changes of a batch as `net_changes` takes them."""
     found = []
     for n, schema in enumerate(columns):
         mine = [(o, change) for o, change in enumerate(batch) if change[0] == n]

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from headwater.views.tables.bad_values import BadValue, ValueRefused
-from headwater.views.tables.decoding import Decoder, Table
+from headwater.views.tables.decoder import Decoder, Table
 
 RECORD = "topic STRING, key BINARY, value BINARY, partition INT, offset BIGINT, timestamp BIGINT"
 ANN, BEA = {"id": 1, "name": "Ann", "tags": ["x"]}, {"id": 2, "name": "Bea", "tags": None}

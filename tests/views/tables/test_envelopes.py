@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from headwater.views.tables.bad_values import BadValue
-from headwater.views.tables.decoding import COLUMNS, Decoder, Table
+from headwater.views.tables.decoder import COLUMNS, Decoder, Table
 from headwater.views.tables.envelopes import EnvelopeDecoder
 
 RECORDS = pa.schema(

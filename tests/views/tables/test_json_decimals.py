@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from headwater.views.tables import change_stream
 from headwater.views.tables.bad_values import BadValue
-from headwater.views.tables.decoding import Decoder, Table
+from headwater.views.tables.decoder import Decoder, Table
 from tests.spark.json_decimals import EXACT, fits, numbers
 
 RECORD = "topic STRING, key BINARY, value BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
@@ -47,7 +47,7 @@ def records(texts: list[str]) -> list[tuple[Any, ...]]:
     return found
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("size", SIZES)
 def test_a_decimal_is_exact_in_every_form_or_a_bad_value(
     spark: SparkSession, size: tuple[int, int]

@@ -15,10 +15,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from headwater.views.tables.decoding import Table
+from headwater.views.tables.decoder import Table
 from headwater.views.tables.frames import computing
 from headwater.views.tables.kept_plan import KeptPlan
-from headwater.views.tables.planning import empty_frames, marked, plan
+from headwater.views.tables.planner import empty_frames, marked, plan
 from tests.views.tables import static_queries
 from tests.views.tables.queries import QUERIES, ROWS
 
@@ -71,7 +71,7 @@ def test_every_query_gives_the_same_by_a_plan_that_is_kept(small: SparkSession):
     not_kept = set()
     for name, query in QUERIES.items():
         function = on_marked(query.function)
-        kept = KeptPlan(small, tables(), function)
+        kept = KeptPlan(small, [each.row for each in tables()], function)
         for rows in map(arrow, BATCHES):
             found = kept.run(rows)
             if found is None:
@@ -100,7 +100,10 @@ NOT_KEPT = {"semi", "anti", "except", "three", "three full"}
     ],
 )  # fmt: skip
 def test_a_plan_that_holds_rows_of_its_own_is_not_kept(small: SparkSession, function: Any):
-    assert KeptPlan(small, tables(), on_marked(function)).run(arrow(BATCHES[0])) is None
+    assert (
+        KeptPlan(small, [each.row for each in tables()], on_marked(function)).run(arrow(BATCHES[0]))
+        is None
+    )
     small.catalog.clearCache()
 
 
@@ -120,7 +123,7 @@ def test_values_of_every_kind_come_out_as_they_went_in(small: SparkSession):
     )  # fmt: skip
     none = (2, *[None] * 15)
     of = [Table("t", row, ("id",))]
-    kept = KeptPlan(small, of, on_marked(lambda t: t.where("id > 0")))
+    kept = KeptPlan(small, [each.row for each in of], on_marked(lambda t: t.where("id > 0")))
     for rows in ([full, none], [none], [], [full]):
         given = arrow([rows], of)
         found = kept.run(given)
@@ -129,7 +132,9 @@ def test_values_of_every_kind_come_out_as_they_went_in(small: SparkSession):
 
 
 def test_rows_in_several_pieces_and_slices_are_all_there(small: SparkSession):
-    kept = KeptPlan(small, tables(), on_marked(lambda a, b, c: a.where("n >= 0")))
+    kept = KeptPlan(
+        small, [each.row for each in tables()], on_marked(lambda a, b, c: a.where("n >= 0"))
+    )
     rows = arrow(BATCHES[3])
     cut = pa.concat_tables([rows[0].slice(7, 5), rows[0].slice(0, 0), rows[0].slice(30)])
     found = kept.run({**rows, 0: cut})

@@ -26,7 +26,7 @@ from headwater.views.tables.algebra import (
     Stacked,
     Static,
 )
-from headwater.views.tables.decoding import Table
+from headwater.views.tables.decoder import Table
 from headwater.views.tables.errors import NotByRow
 from headwater.views.tables.plan import Plan
 from headwater.views.tables.program import Program, compiled

@@ -9,8 +9,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from headwater.views.tables.decoding import Table
-from headwater.views.tables.replaying import Kept, rows
+from headwater.views.tables.decoder import Table
+from headwater.views.tables.replay import Kept, rows
 
 RECORD = "topic STRING, key BINARY, value BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
 

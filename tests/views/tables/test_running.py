@@ -205,7 +205,9 @@ def over_the_table(orders: str) -> Any:
     return hw.table(orders, **ORDERS).where("total >= 1").select("id", "total")
 
 
-@pytest.mark.parametrize("query", [marked, as_it_is, over_the_table])
+@pytest.mark.parametrize(
+    "query", [marked, pytest.param(as_it_is, marks=pytest.mark.soak), over_the_table]
+)
 def test_a_bad_value_is_one_dead_letter_however_often_its_batch_comes(
     desk: Desk, new_name: NewName, query: Callable[[str], Any]
 ):

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from headwater.views.tables.decoding import Table
-from headwater.views.tables.planning import empty_frames, marked
+from headwater.views.tables.decoder import Table
+from headwater.views.tables.planner import empty_frames, marked
 from headwater.views.tables.ties import Undecided, refuse_ties
 from tests.views.tables.queries import ROWS
 

@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from headwater.views.tables.decoding import Table
+from headwater.views.tables.decoder import Table
 from headwater.views.tables.frames import computing
 from headwater.views.tables.plan import Plan
-from headwater.views.tables.planning import empty_frames, marked, plan
+from headwater.views.tables.planner import empty_frames, marked, plan
 from headwater.views.tables.upkeep import Upkeep
 from tests.conftest import SOAK
 from tests.views.tables.histories import HISTORIES, Held, keyed

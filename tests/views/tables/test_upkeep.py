@@ -15,11 +15,11 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from headwater.views.tables.decoding import Table
+from headwater.views.tables.decoder import Table
 from headwater.views.tables.errors import NotByRow
 from headwater.views.tables.frames import computing
 from headwater.views.tables.plan import Plan
-from headwater.views.tables.planning import empty_frames, marked, plan
+from headwater.views.tables.planner import empty_frames, marked, plan
 from headwater.views.tables.upkeep import Upkeep
 from headwater.views.targets.contract import Misfit
 from tests.conftest import SOAK
@@ -313,7 +313,7 @@ def test_the_same_by_spark_for_all_views_at_once(
     for name, query in QUERIES.items():
         compute = computing(spark, plans[name], on_frames(query), tmp_path / name)
         kept[name] = (Upkeep(plans[name], tmp_path / name), Held(query.key), compute)
-    for number, batch in enumerate(seeded(7, batches=12 if SOAK else 3)):
+    for number, batch in enumerate(seeded(7, batches=12 if SOAK else 2)):
         tables.take(batch)
         for name, (upkeep, view, compute) in kept.items():
             each = plans[name]

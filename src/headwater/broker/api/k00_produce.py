@@ -19,12 +19,12 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker import authorship, refusal
 from headwater.broker.catalogue import Topic
+from headwater.broker.internal_topic import Staged
 from headwater.broker.partition import Partition
 from headwater.broker.registry import NO_ANSWER, Api, Context, Later
 from headwater.broker.slices import pieces
 from headwater.broker.transactions.admission import Admission, NotAdmitted
-from headwater.broker.transactions.moves import Producer
-from headwater.broker.transactions.state_manager import Written
+from headwater.broker.transactions.transitions import Producer
 from headwater.broker.validation import AT_ONCE_BATCHES_MAX, Bounds, Candidate, Checked
 from headwater.log.partition import PartitionLog, StorageFailed
 from headwater.log.producers import ProducerError
@@ -160,7 +160,8 @@ async def _check_and_stage(
 
 
 def _same(candidate: Candidate, other: Candidate) -> bool:
-    return candidate.config is other.config or candidate.config == other.config
+    same = candidate.config is other.config or candidate.config == other.config
+    return same and (candidate.schemas is None) == (other.schemas is None)
 
 
 def _candidates(broker: Broker, pending: _Pending, parts: Sequence[_Part]) -> dict[int, Candidate]:
@@ -172,7 +173,8 @@ def _candidates(broker: Broker, pending: _Pending, parts: Sequence[_Part]) -> di
         if refusal.at_once(broker, pending.request, topic, asked, part) is None:
             assert topic is not None
             log = broker.topics.partitions[topic.name, part.index].log
-            found[id(part)] = Candidate(part.records or b"", log.config, now_ms)
+            schemas = broker.schema_ids.of(broker.topics, topic) if topic.configs else None
+            found[id(part)] = Candidate(part.records or b"", log.config, now_ms, schemas)
     return found
 
 
@@ -265,7 +267,7 @@ def _admit_all(broker: Broker, pending: _Pending, parts: Sequence[_Part]) -> Non
     pending.admission.wants(each for each in wanted if broker.partition(*each) is not None)
 
 
-def _admit(pending: _Pending, partition: Partition, header: BatchHeader) -> Written | None:
+def _admit(pending: _Pending, partition: Partition, header: BatchHeader) -> Staged | None:
     """Only what belongs to an ongoing transaction may be stored; see `admission`."""
     if pending.admission is None:
         raise NotAdmitted(ErrorCode.transactional_id_authorization_failed)

@@ -47,7 +47,7 @@ async def list_offsets(broker: Broker, request: Any, context: Context) -> Respon
             if wrong:
                 row = {"partition_index": part.partition_index, "error_code": wrong, **_NOWHERE}
             else:
-                row = await _one(broker, asked.name, part, committed)
+                row = await _one(broker, asked.name, part, committed, context.client_host)
             rows.append(row)
         topics.append({"name": asked.name, "partitions": rows})
     return {"topics": topics}
@@ -60,7 +60,9 @@ def _problem(part: Any, count: int, version: int) -> ErrorCode:
     return ErrorCode.none if is_known else ErrorCode.unsupported_version
 
 
-async def _one(broker: Broker, topic: str, part: Any, committed: bool) -> dict[str, Any]:
+async def _one(
+    broker: Broker, topic: str, part: Any, committed: bool, address: str
+) -> dict[str, Any]:
     row: dict[str, Any] = {"partition_index": part.partition_index, **_NOWHERE}
     partition = broker.partition(topic, part.partition_index)
     if partition is None:
@@ -82,17 +84,19 @@ async def _one(broker: Broker, topic: str, part: Any, committed: bool) -> dict[s
         }
     if asked in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return row
-    found = await _by_time(broker, partition, asked)
+    found = await _by_time(broker, partition, asked, address)
     if committed and found.get("offset", -1) >= log.last_stable_offset():
         return row  # a transaction is open before it: to this reader it is not there yet
     return row | found
 
 
-async def _by_time(broker: Broker, partition: Partition, timestamp: int) -> dict[str, Any]:
+async def _by_time(
+    broker: Broker, partition: Partition, timestamp: int, address: str
+) -> dict[str, Any]:
     log = partition.log
     try:
         found = await broker.lookups.find(
-            partition, None if timestamp == MAX_TIMESTAMP else timestamp
+            partition, None if timestamp == MAX_TIMESTAMP else timestamp, address
         )
     except CorruptBatch as error:
         partition.report_damage(error)

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from headwater.broker import internal_topics
+from headwater.broker.audit.changes import topic_made
 from headwater.broker.catalogue import Topic
 from headwater.broker.once import once
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.slices import SLICE_ELEMENTS
-from headwater.broker.topics import TopicError, check_name
+from headwater.broker.topic_admission import TopicError, check_name
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -29,6 +30,20 @@ CLUSTER_OPERATIONS = sum(1 << n for n in (5, 7, 8, 9, 10, 11, 12))
 """create, alter, describe, cluster action, describe and alter configs, idempotent write."""
 
 
+MANY_PARTITIONS = 1_000
+
+
+def is_much(broker: Broker, request: object) -> bool:
+    """Whether it asks for very many partitions; an empty list means all topics in the oldest version."""
+    topics = getattr(request, "topics", None)
+    if not topics:
+        return len(broker.topics.partitions) > MANY_PARTITIONS
+    if len(topics) > MANY_PARTITIONS:
+        return True
+    named = (broker.catalogue.topics.get(item.name) for item in topics)
+    return sum(topic.partitions for topic in named if topic) > MANY_PARTITIONS
+
+
 async def metadata(broker: Broker, request: Any, context: Context) -> Response:
     asked = request.topics
     everything = asked is None or (context.api_version == 0 and not asked)
@@ -38,7 +53,7 @@ async def metadata(broker: Broker, request: Any, context: Context) -> Response:
     else:
         create = getattr(request, "allow_auto_topic_creation", True)
         named = once(asked, lambda item: (item.name, getattr(item, "topic_id", None)))
-        topics = [await _named(broker, item, create, operations) for item in named]
+        topics = [await _named(broker, item, create, operations, context) for item in named]
     cluster = getattr(request, "include_cluster_authorized_operations", False)
     host, port = context.address(broker)
     return {
@@ -71,7 +86,9 @@ async def _everything(broker: Broker, operations: bool) -> list[dict[str, Any]]:
     return rows
 
 
-async def _named(broker: Broker, asked: Any, create: bool, operations: bool) -> dict[str, Any]:
+async def _named(
+    broker: Broker, asked: Any, create: bool, operations: bool, context: Context
+) -> dict[str, Any]:
     name: str | None = asked.name
     topic_id: uuid.UUID | None = getattr(asked, "topic_id", None)
     if name is None:
@@ -86,22 +103,24 @@ async def _named(broker: Broker, asked: Any, create: bool, operations: bool) -> 
             if not (create and broker.settings.get("auto.create.topics.enable")):
                 raise TopicError(ErrorCode.unknown_topic_or_partition, "there is no such topic")
             broker.disk_space.check_topic()
-            topic = await _create(broker, name)
+            topic = await _create(broker, name, context)
     except TopicError as error:
         return {"error_code": error.code, "name": name}
     return _describe(broker, topic, operations)
 
 
-async def _create(broker: Broker, name: str) -> Topic:
+async def _create(broker: Broker, name: str, context: Context) -> Topic:
     row, settings = internal_topics.find(name), broker.settings
     partitions = settings.get("num.partitions") if row is None else row.count(settings)
     try:
-        return await broker.topics.create(name, partitions, {})
+        topic = await broker.topics.create(name, partitions, {})
     except TopicError as error:
-        topic = broker.catalogue.topics.get(name)
-        if error.code != ErrorCode.topic_already_exists or topic is None:
+        known = broker.catalogue.topics.get(name)
+        if error.code != ErrorCode.topic_already_exists or known is None:
             raise
-        return topic  # another client was quicker
+        return known  # another client was quicker
+    broker.trail.tell(API.name, topic_made(name, partitions), context)
+    return topic
 
 
 def _describe(broker: Broker, topic: Topic, operations: bool) -> dict[str, Any]:
@@ -136,4 +155,4 @@ def _partition(broker: Broker, topic: str, number: int) -> dict[str, Any]:
     }
 
 
-API = Api(3, "Metadata", (0, 13), metadata)
+API = Api(3, "Metadata", (0, 13), metadata, lists=is_much)

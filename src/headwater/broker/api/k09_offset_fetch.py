@@ -10,7 +10,8 @@ KIP-447 (7: require_stable), KIP-709 (8: several groups), KIP-848 (9), KIP-1148 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Generator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kio.schema.errors import ErrorCode
 
@@ -18,23 +19,67 @@ from headwater.broker import internal_topics
 from headwater.broker.groups.offsets import GroupOffsets
 from headwater.broker.once import once
 from headwater.broker.registry import Api, Context
+from headwater.broker.slices import SLICE_ELEMENTS, Pace, pieces
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
+T = TypeVar("T")
+Row = dict[str, Any]
 
-def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
+Steps = Generator[None, None, T]
+"""Yields where others may be served, if there is much to do."""
+MANY_OFFSETS = 1_000
+
+
+def is_much(broker: Broker, request: Any) -> bool:
+    """Whether it asks for very many offsets, by name or as all that a group has."""
+    left = MANY_OFFSETS
+    for group in getattr(request, "groups", (request,)):
+        if group.topics is None:
+            known = broker.groups.offsets_of(group.group_id).topics
+            left -= sum(map(len, known.values()))
+        else:
+            left -= sum(len(topic.partition_indexes) for topic in group.topics)
+        if left < 0:
+            return True
+    return False
+
+
+def handle(broker: Broker, request: Any, context: Context) -> Row | Awaitable[Row]:
+    steps = _answer(broker, request, context)
+    if is_much(broker, request):
+        return _in_turns(steps, Pace(broker.supervisor.monotonic))
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: Row = end.value
+            return found
+
+
+async def _in_turns(steps: Steps[Row], pace: Pace) -> Row:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: Row = end.value
+            return found
+        await pace.rest()
+
+
+def _answer(broker: Broker, request: Any, context: Context) -> Steps[Row]:
     stable = getattr(request, "require_stable", False)
-    if context.api_version >= 8:
-        groups = [
-            {"group_id": group.group_id, **_group(broker, group, stable, context)}
-            for group in once(request.groups, lambda group: group.group_id)
-        ]
-        return {"groups": groups}
-    return _group(broker, request, stable, context)
+    if context.api_version < 8:
+        return (yield from _group(broker, request, stable, context))
+    groups = []
+    for group in once(request.groups, lambda group: group.group_id):
+        answer = yield from _group(broker, group, stable, context)
+        groups.append({"group_id": group.group_id, **answer})
+    return {"groups": groups}
 
 
-def _group(broker: Broker, group: Any, stable: bool, context: Context) -> dict[str, Any]:
+def _group(broker: Broker, group: Any, stable: bool, context: Context) -> Steps[Row]:
     member_id, epoch = getattr(group, "member_id", None), getattr(group, "member_epoch", -1)
     error, offsets = broker.groups.offsets.fetch(group.group_id, member_id, epoch)
     if broker.topics.is_offline(internal_topics.CONSUMER_OFFSETS, group.group_id):
@@ -43,16 +88,14 @@ def _group(broker: Broker, group: Any, stable: bool, context: Context) -> dict[s
         return {"error_code": error, "topics": _failed(group, error, context.api_version)}
     by_id = context.api_version >= 10
     if group.topics is None:
-        topics = _all_topics(broker, offsets, stable, by_id)
+        topics = yield from _all_topics(broker, offsets, stable, by_id)
     else:
         named = once(group.topics, lambda topic: topic.topic_id if by_id else topic.name)
         topics = [_topic(broker, topic, offsets, stable, by_id) for topic in named]
     return {"topics": topics}
 
 
-def _topic(
-    broker: Broker, topic: Any, offsets: GroupOffsets, stable: bool, by_id: bool
-) -> dict[str, Any]:
+def _topic(broker: Broker, topic: Any, offsets: GroupOffsets, stable: bool, by_id: bool) -> Row:
     if not by_id:
         partitions = [
             _partition(offsets, topic.name, index, stable)
@@ -71,19 +114,22 @@ def _topic(
 
 def _all_topics(
     broker: Broker, offsets: GroupOffsets, stable: bool, by_id: bool
-) -> list[dict[str, Any]]:
+) -> Steps[list[Row]]:
     answer = []
-    for name, values in offsets.topics.items():
+    for name in list(offsets.topics):
         found = broker.catalogue.topics.get(name)
         if by_id and found is None:
             continue
-        partitions = [_partition(offsets, name, index, stable) for index in values]
+        partitions: list[Row] = []
+        for some in pieces(list(offsets.topics.get(name, ())), SLICE_ELEMENTS):
+            partitions += [_partition(offsets, name, index, stable) for index in some]
+            yield
         named = {"topic_id": found.id} if by_id and found is not None else {"name": name}
         answer.append({**named, "partitions": partitions})
     return answer
 
 
-def _partition(offsets: GroupOffsets, topic: str, index: int, stable: bool) -> dict[str, Any]:
+def _partition(offsets: GroupOffsets, topic: str, index: int, stable: bool) -> Row:
     if stable and offsets.is_unstable(topic, index):
         return _nothing(index, ErrorCode.unstable_offset_commit)
     value = offsets.get(topic, index)
@@ -98,7 +144,7 @@ def _partition(offsets: GroupOffsets, topic: str, index: int, stable: bool) -> d
     }
 
 
-def _nothing(index: int, error: ErrorCode) -> dict[str, Any]:
+def _nothing(index: int, error: ErrorCode) -> Row:
     return {
         "partition_index": index,
         "committed_offset": -1,
@@ -108,7 +154,7 @@ def _nothing(index: int, error: ErrorCode) -> dict[str, Any]:
     }
 
 
-def _failed(group: Any, error: ErrorCode, version: int) -> list[dict[str, Any]]:
+def _failed(group: Any, error: ErrorCode, version: int) -> list[Row]:
     """Version 1 has no place for an error but each partition; later ones leave the topics out."""
     if version >= 2:
         return []
@@ -121,4 +167,4 @@ def _failed(group: Any, error: ErrorCode, version: int) -> list[dict[str, Any]]:
     ]
 
 
-API = Api(9, "OffsetFetch", (1, 10), handle, only_looks=True)
+API = Api(9, "OffsetFetch", (1, 10), handle, only_looks=True, lists=is_much)

@@ -38,7 +38,8 @@ async def handle(broker: Broker, request: Any, context: Context) -> dict[str, An
         refused = Joined(ErrorCode.invalid_request, member_id=request.member_id)
         return _response(refused, context.api_version)
     instance = getattr(request, "group_instance_id", None)
-    room = broker.state.for_member(request.group_id, request.member_id, instance, size)
+    names = (context.client_id, None if request.member_id else instance or context.client_id)
+    room = broker.state.for_member(request.group_id, request.member_id, instance, size, names)
     if room is None:
         refused = Joined(ErrorCode.group_max_size_reached, member_id=request.member_id)
         return _response(refused, context.api_version)

@@ -16,7 +16,7 @@ from headwater.broker.bounds import shown
 from headwater.broker.groups.classic import ClassicGroup, State
 from headwater.broker.groups.member import Member
 from headwater.broker.once import once
-from headwater.broker.registry import Api, Context
+from headwater.broker.registry import Api, Context, always
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -73,4 +73,4 @@ def _member(member: Member, protocol: str | None) -> dict[str, Any]:
     }
 
 
-API = Api(15, "DescribeGroups", (0, 6), handle, only_looks=True, lists=True)
+API = Api(15, "DescribeGroups", (0, 6), handle, only_looks=True, lists=always)

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headwater.broker.registry import Api, Context
+from headwater.broker.registry import Api, Context, always
+from headwater.broker.slices import in_turns
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 
-def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
+async def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
     if broker.groups.refusal:
         return {"error_code": broker.groups.refusal}
     states = {state.lower() for state in getattr(request, "states_filter", ())}
     types = {kind.lower() for kind in getattr(request, "types_filter", ())}
+    monotonic = broker.supervisor.monotonic
     groups = [
         {
             "group_id": group.id,
@@ -28,7 +30,7 @@ def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
             "group_state": group.state_name,
             "group_type": group.type,
         }
-        for group in broker.groups.groups.values()
+        async for group in in_turns(list(broker.groups.groups.values()), monotonic)
         if (not states or group.state_name.lower() in states) and (not types or group.type in types)
     ]
     groups += [
@@ -38,10 +40,10 @@ def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
             "group_state": state,
             "group_type": "share",
         }
-        for group_id, state in broker.shares.list()
+        async for group_id, state in in_turns(broker.shares.list(), monotonic)
         if (not states or state.lower() in states) and (not types or "share" in types)
     ]
     return {"groups": groups}
 
 
-API = Api(16, "ListGroups", (0, 5), handle, lists=True)
+API = Api(16, "ListGroups", (0, 5), handle, lists=always)

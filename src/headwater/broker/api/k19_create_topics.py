@@ -15,7 +15,7 @@ from headwater.broker.catalogue import Topic
 from headwater.broker.quotas.mutations import Mutations
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.slices import Pace
-from headwater.broker.topics import TopicError
+from headwater.broker.topic_admission import TopicError
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -31,7 +31,7 @@ _MANY = f"more than {TOPICS_MAX} topics in one request; send them in several"
 
 async def create_topics(broker: Broker, request: Any, context: Context) -> Response:
     names = Counter(asked.name for asked in request.topics)
-    mutations = Mutations(broker, context, strict=context.api_version >= 6)
+    mutations = Mutations(broker.quotas, context, strict=context.api_version >= 6)
     rows: list[dict[str, Any]] = []
     pace = Pace(broker.supervisor.monotonic)
     many = len(request.topics) > TOPICS_MAX

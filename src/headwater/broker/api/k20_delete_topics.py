@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.catalogue import Topic
 from headwater.broker.quotas.mutations import Mutations
 from headwater.broker.registry import Api, Context, Response
-from headwater.broker.topics import TopicError
+from headwater.broker.topic_admission import TopicError
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -19,7 +20,7 @@ async def delete_topics(broker: Broker, request: Any, context: Context) -> Respo
         asked = [(item.name, item.topic_id) for item in request.topics]
     else:
         asked = [(name, None) for name in request.topic_names]
-    mutations = Mutations(broker, context, strict=context.api_version >= 5)
+    mutations = Mutations(broker.quotas, context, strict=context.api_version >= 5)
     rows = [await _delete(broker, mutations, *item) for item in asked]
     return {"responses": rows, "throttle_time": mutations.throttle_ms}
 
@@ -33,24 +34,30 @@ async def _delete(
             "error_code": ErrorCode.topic_deletion_disabled,
             "error_message": "Topic deletion is disabled.",
         }
+    by_id = name is None
     if name is None:
-        topic = broker.catalogue.by_id.get(topic_id) if topic_id else None
-        if topic is None:
-            return row | {
-                "error_code": ErrorCode.unknown_topic_id,
-                "error_message": "This server does not host this topic ID.",
-            }
-        name = topic.name
-    else:
-        topic = broker.catalogue.topics.get(name)
+        named = broker.catalogue.by_id.get(topic_id) if topic_id else None
+        if named is None:
+            return row | _unknown_id().row
+        name = named.name
+
+    def admit(topic: Topic) -> None:
+        if by_id and topic.id != topic_id:  # another one was made under its name
+            raise _unknown_id()
+        mutations.take(topic.partitions)
+
     try:
-        if topic is not None:
-            mutations.take(topic.partitions)
-        await broker.topics.delete(name)
+        topic = await broker.topics.delete(name, admit)
     except TopicError as error:
-        return row | {"error_code": error.code, "error_message": str(error)}
+        is_gone = by_id and error.code is ErrorCode.unknown_topic_or_partition
+        return row | (_unknown_id() if is_gone else error).row
     await broker.groups.removal.offsets_erased(name)
-    return {"name": name, "topic_id": topic.id if topic else topic_id}
+    return {"name": name, "topic_id": topic.id}
+
+
+def _unknown_id() -> TopicError:
+    sentence = "This server does not host this topic ID."
+    return TopicError(ErrorCode.unknown_topic_id, sentence)
 
 
 API = Api(20, "DeleteTopics", (1, 6), delete_topics)

@@ -8,6 +8,7 @@ that the broker keeps (`internal_topics`).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -41,11 +42,14 @@ async def delete_records(broker: Broker, request: Any, context: Context) -> Resp
         for asked in request.topics
     ]
     loop = asyncio.get_running_loop()
+    logs = {(each.partition.topic, each.partition.number) for each in moved}
     try:
-        await loop.run_in_executor(broker.duties, broker.store.checkpoint_starts)
+        await loop.run_in_executor(broker.duties, broker.store.checkpoint_starts, logs)
     except OSError:
         for each in reversed(moved):
             each.partition.log.put_start_back(each.before, each.start)
+        with contextlib.suppress(OSError):  # beside a log it may stand already
+            await loop.run_in_executor(broker.duties, broker.store.checkpoint_starts, ())
         return {"topics": [_not_stored(topic) for topic in topics]}
     for asked in request.topics:
         for part in asked.partitions:

@@ -16,8 +16,8 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.state_budget import EACH_BYTES
-from headwater.broker.transactions.moves import Producer
 from headwater.broker.transactions.transaction import NO_ID
+from headwater.broker.transactions.transitions import Producer
 from headwater.log.partition import StorageFailed
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _MS = timedelta(milliseconds=1)
 async def init_producer_id(broker: Broker, request: Any, context: Context) -> Response:
     if request.transactional_id is None:
         try:
-            return {"producer_id": await broker.catalogue.next_producer_id(), "producer_epoch": 0}
+            return {"producer_id": await broker.catalogue.producer_ids.next(), "producer_epoch": 0}
         except StorageFailed:
             return {"error_code": ErrorCode.kafka_storage_error, **_REFUSED}
     error, producer = await _transactional(broker, request)

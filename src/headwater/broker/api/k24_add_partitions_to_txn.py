@@ -14,8 +14,8 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker import internal_topics
 from headwater.broker.registry import Api, Context, Response
-from headwater.broker.transactions.moves import Producer
 from headwater.broker.transactions.transaction import TopicPartition
+from headwater.broker.transactions.transitions import Producer
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.offsets_topic import NAME as OFFSETS
+from headwater.broker.internal_topics import CONSUMER_OFFSETS as OFFSETS
 from headwater.broker.registry import Api, Context, Response
-from headwater.broker.transactions.moves import Producer
+from headwater.broker.transactions.transitions import Producer
 from headwater.log.partition import StorageFailed
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ async def _add(broker: Broker, request: Any) -> ErrorCode:
         await broker.offsets_topic.ensure()
     except StorageFailed:
         return ErrorCode.coordinator_not_available
-    where = (OFFSETS, broker.offsets_topic.partition_of(request.group_id))
+    where = (OFFSETS, broker.offsets_topic.partition_of(request.group_id).number)
     producer = Producer(request.producer_id, request.producer_epoch)
     return await coordinator.add(request.transactional_id, producer, [where], 0)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.registry import Api, Context, Response
-from headwater.broker.transactions.moves import Producer
+from headwater.broker.transactions.transitions import Producer
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker

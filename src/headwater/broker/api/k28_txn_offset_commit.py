@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.groups.offset_store import Commit, Committer
-from headwater.broker.offsets_topic import NAME as OFFSETS
+from headwater.broker.internal_topic import Staged
+from headwater.broker.internal_topics import CONSUMER_OFFSETS as OFFSETS
 from headwater.broker.registry import Api, Context
 from headwater.broker.transactions.admission import for_older_clients
-from headwater.broker.transactions.moves import Producer
-from headwater.broker.transactions.state_manager import Written
+from headwater.broker.transactions.transitions import Producer
 from headwater.log.partition import StorageFailed
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ async def _commit(
     if room is None:
         return [ErrorCode.invalid_commit_offset_size] * len(commits)
     producer = Producer(request.producer_id, request.producer_epoch)
-    where = (OFFSETS, broker.offsets_topic.partition_of(request.group_id))
+    where = (OFFSETS, broker.offsets_topic.partition_of(request.group_id).number)
 
-    def admit() -> tuple[ErrorCode, Written | None]:
+    def admit() -> tuple[ErrorCode, Staged | None]:
         coordinator = broker.transactions
         if coordinator.refusal is not ErrorCode.none:
             return coordinator.refusal, None

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.registry import Api, Context, Response
+from headwater.broker.registry import Api, Context, Response, always
 from headwater.broker.security.acls import Acl, Filter, Operation, Pattern, Permission, ResourceType
+from headwater.broker.slices import in_turns
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -21,7 +22,7 @@ DISABLED = {
 }
 
 
-def describe_acls(broker: Broker, request: Any, context: Context) -> Response:
+async def describe_acls(broker: Broker, request: Any, context: Context) -> Response:
     if broker.authorizer is None:
         return {**DISABLED, "resources": ()}
     wanted = filter_of(request)
@@ -31,7 +32,9 @@ def describe_acls(broker: Broker, request: Any, context: Context) -> Response:
             "error_message": "DescribeAclsRequest contains UNKNOWN elements.",
         }
     resources: dict[tuple[int, str, int], list[dict[str, Any]]] = {}
-    for acl in broker.authorizer.matching(wanted):
+    monotonic = broker.supervisor.monotonic
+    found = await broker.authorizer.matching(wanted, monotonic)
+    async for acl in in_turns(found, monotonic):
         key = (acl.resource_type, acl.resource_name, acl.pattern)
         resources.setdefault(key, []).append(entry(acl))
     return {
@@ -71,4 +74,4 @@ def entry(acl: Acl) -> dict[str, Any]:
     }
 
 
-API = Api(29, "DescribeAcls", (1, 3), describe_acls)
+API = Api(29, "DescribeAcls", (1, 3), describe_acls, lists=always)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.api.k29_describe_acls import DISABLED
+from headwater.broker.bounds import NAME_CHARS_MAX
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.security.acls import (
     CLUSTER_NAME,
@@ -20,6 +21,8 @@ from headwater.broker.security.acls import (
     Permission,
     ResourceType,
 )
+from headwater.broker.slices import Pace
+from headwater.broker.topic_admission import TopicError, storage_errors
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -29,7 +32,9 @@ async def create_acls(broker: Broker, request: Any, context: Context) -> Respons
     if broker.authorizer is None:
         return {"results": [DISABLED for _ in request.creations]}
     rows: list[dict[str, Any]] = []
+    pace = Pace(broker.supervisor.monotonic)
     for asked in request.creations:
+        await pace.rest()
         problem = _problem(asked)
         if problem is not None:
             rows.append({"error_code": ErrorCode.invalid_request, "error_message": problem})
@@ -43,8 +48,13 @@ async def create_acls(broker: Broker, request: Any, context: Context) -> Respons
             int(asked.operation),
             int(asked.permission_type),
         )
-        await broker.authorizer.add(acl)
-        rows.append({"error_code": ErrorCode.none, "error_message": None})
+        row: dict[str, object] = {"error_code": ErrorCode.none, "error_message": None}
+        try:
+            with storage_errors():
+                await broker.authorizer.add(acl)
+        except TopicError as refused:
+            row = refused.row
+        rows.append(row)
     return {"results": rows}
 
 
@@ -59,6 +69,8 @@ def _problem(asked: Any) -> str | None:
         return "Invalid permissionType"
     if not asked.resource_name:
         return "Resource name should not be empty"
+    if max(map(len, (asked.resource_name, asked.principal, asked.host))) > NAME_CHARS_MAX:
+        return f"Names of at most {NAME_CHARS_MAX} characters are allowed"
     if asked.resource_type == ResourceType.CLUSTER and asked.resource_name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     if ":" not in asked.principal:

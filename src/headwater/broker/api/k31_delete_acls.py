@@ -12,6 +12,8 @@ from kio.schema.errors import ErrorCode
 from headwater.broker.api.k29_describe_acls import DISABLED, entry, filter_of
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.security.acls import Acl
+from headwater.broker.slices import Pace
+from headwater.broker.topic_admission import TopicError, storage_errors
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -20,21 +22,30 @@ if TYPE_CHECKING:
 async def delete_acls(broker: Broker, request: Any, context: Context) -> Response:
     if broker.authorizer is None:
         return {"filter_results": [DISABLED for _ in request.filters]}
-    return {"filter_results": [await _delete(broker, asked) for asked in request.filters]}
+    pace = Pace(broker.supervisor.monotonic)
+    return {"filter_results": [await _delete(broker, asked, pace) for asked in request.filters]}
 
 
-async def _delete(broker: Broker, asked: Any) -> dict[str, Any]:
+async def _delete(broker: Broker, asked: Any, pace: Pace) -> dict[str, Any]:
     assert broker.authorizer is not None
+    await pace.rest()
     wanted = filter_of(asked)
     if wanted is None:
         return {
             "error_code": ErrorCode.invalid_request,
             "error_message": "Filters contain UNKNOWN elements.",
         }
-    found = broker.authorizer.matching(wanted)
+    found = await broker.authorizer.matching(wanted, broker.supervisor.monotonic)
+    rows = []
     for acl in found:
-        await broker.authorizer.remove(acl)
-    return {"matching_acls": [_row(acl) for acl in found]}
+        row = _row(acl)
+        try:
+            with storage_errors():
+                await broker.authorizer.remove(acl)
+        except TopicError as refused:
+            row |= refused.row
+        rows.append(row)
+    return {"matching_acls": rows}
 
 
 def _row(acl: Acl) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from kio.schema.errors import ErrorCode
 from headwater.broker.once import once
 from headwater.broker.registry import Api, Context
 from headwater.broker.settings.alter import Refusal, Resource
-from headwater.broker.settings.definitions import BadValue, Definition, parse, render
+from headwater.broker.settings.definitions import BadValue, Definition, parse, public, render
 from headwater.broker.settings.group import GROUP, group_default
 from headwater.broker.settings.loggers import logger_entries
 from headwater.broker.settings.requests import broker_named, check_topic_name, unknown_resource
@@ -39,6 +39,11 @@ if TYPE_CHECKING:
 
 
 RESOURCES_AT_ONCE = 20
+
+
+def is_much(broker: Broker, request: object) -> bool:
+    """Each resource has some forty configs, each with where it comes from and what it means."""
+    return len(getattr(request, "resources", ())) > RESOURCES_AT_ONCE
 
 
 async def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
@@ -102,10 +107,10 @@ def _entries(broker: Broker, kind: int, name: str, names: Any) -> list[Entry]:
     raise unknown_resource(kind)
 
 
-API = Api(32, "DescribeConfigs", (1, 4), handle, only_looks=True)
+API = Api(32, "DescribeConfigs", (1, 4), handle, only_looks=True, lists=is_much)
 
 
-HEADWATERS_OWN = {"durability"}
+HEADWATERS_OWN = {"durability", "schema.validation"}
 """Configs of topics that Kafka does not have: tools that know all of Kafka's must not stumble."""
 
 
@@ -123,7 +128,7 @@ class Entry(NamedTuple):
         sensitive = self.definition.sensitive
         return {
             "name": self.definition.name,
-            "value": None if sensitive else self.value,
+            "value": None if sensitive else public(self.value),
             "read_only": self.read_only,
             "config_source": self.source,
             "is_sensitive": sensitive,
@@ -134,7 +139,7 @@ class Entry(NamedTuple):
 
 
 def _synonym(synonym: Synonym, sensitive: bool) -> dict[str, Any]:
-    shown = None if sensitive else render(synonym.value)
+    shown = None if sensitive else public(render(synonym.value))
     return {"name": synonym.name, "value": shown, "source": synonym.source}
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
 from headwater.broker import internal_topics
+from headwater.broker.catalogue import Topic
 from headwater.broker.quotas.mutations import Mutations
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.slices import Pace
-from headwater.broker.topics import PARTITIONS_MAX, TopicError
+from headwater.broker.topic_admission import PARTITIONS_MAX, TopicError, unknown_topic
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -19,32 +21,34 @@ if TYPE_CHECKING:
 
 async def create_partitions(broker: Broker, request: Any, context: Context) -> Response:
     names = Counter(asked.name for asked in request.topics)
-    mutations = Mutations(broker, context, strict=context.api_version >= 3)
+    mutations = Mutations(broker.quotas, context, strict=context.api_version >= 3)
     rows = []
     pace = Pace(broker.supervisor.monotonic)
     for asked in {asked.name: asked for asked in request.topics}.values():
-        row: dict[str, Any] = {"name": asked.name, "error_message": None}
+        row: dict[str, object] = {"name": asked.name, "error_message": None}
         try:
             if names[asked.name] > 1:
                 raise TopicError(ErrorCode.invalid_request, "Duplicate topic name.")
-            _check(broker, asked)
+            _check(broker, asked, broker.catalogue.topics.get(asked.name))
             if not request.validate_only:
-                broker.disk_space.check_topic()
-                mutations.take(asked.count - broker.catalogue.topics[asked.name].partitions)
-                await broker.topics.grow(asked.name, asked.count)
+                admit = partial(_admit, broker, mutations, asked)
+                await broker.topics.grow(asked.name, asked.count, admit)
         except TopicError as error:
-            row |= {"error_code": error.code, "error_message": str(error)}
+            row |= error.row
         rows.append(row)
         await pace.rest()
     return {"results": rows, "throttle_time": mutations.throttle_ms}
 
 
-def _check(broker: Broker, asked: Any) -> None:
-    topic = broker.catalogue.topics.get(asked.name)
+def _admit(broker: Broker, mutations: Mutations, asked: Any, topic: Topic) -> None:
+    _check(broker, asked, topic)
+    broker.disk_space.check_topic()
+    mutations.take(asked.count - topic.partitions)
+
+
+def _check(broker: Broker, asked: Any, topic: Topic | None) -> None:
     if topic is None:
-        raise TopicError(
-            ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition."
-        )
+        raise unknown_topic()
     row = internal_topics.find(asked.name)
     if row is not None and row.hashed:
         raise TopicError(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.quotas.entities import CLIENT, IP, USER, Entity
-from headwater.broker.registry import Api, Context, Response
+from headwater.broker.registry import Api, Context, Response, always
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -40,7 +40,7 @@ def handle(broker: Broker, request: Any, context: Context) -> Response:
     return {"error_message": "", "entries": entries}
 
 
-API = Api(48, "DescribeClientQuotas", (0, 1), handle)
+API = Api(48, "DescribeClientQuotas", (0, 1), handle, lists=always)
 
 
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.bounds import NAME_CHARS_MAX
 from headwater.broker.quotas.entities import CLIENT, IP, USER, Entity, Key, entity
 from headwater.broker.registry import Api, Context, Response
+from headwater.broker.slices import Pace
 from headwater.log.partition import StorageFailed
 
 if TYPE_CHECKING:
@@ -26,7 +28,9 @@ if TYPE_CHECKING:
 async def handle(broker: Broker, request: Any, context: Context) -> Response:
     seen: set[Entity] = set()
     rows = []
+    pace = Pace(broker.supervisor.monotonic)
     for entry in request.entries:
+        await pace.rest()
         parts = [(each.entity_type, each.entity_name) for each in entry.entity]
         code, sentence = ErrorCode.none, None
         try:
@@ -98,6 +102,8 @@ def check_entity(parts: Sequence[tuple[str, str | None]]) -> Entity:
             raise QuotaRefused(f"Unhandled client quota entity type: {kind}")
         if name == "":
             raise QuotaRefused(f"Empty {kind} not supported")
+        if len(name or "") > NAME_CHARS_MAX:
+            raise QuotaRefused(f"A {kind} has at most {NAME_CHARS_MAX} characters")
     if IP in names:
         if len(names) > 1:
             raise QuotaRefused(

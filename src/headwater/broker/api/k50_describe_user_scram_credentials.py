@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.registry import Api, Context, Response
+from headwater.broker.registry import Api, Context, Response, always
 from headwater.broker.security.scram import MECHANISMS
 
 if TYPE_CHECKING:
@@ -52,4 +52,4 @@ def _row(user: str, kept: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-API = Api(50, "DescribeUserScramCredentials", (0, 0), describe_user_scram_credentials)
+API = Api(50, "DescribeUserScramCredentials", (0, 0), describe_user_scram_credentials, lists=always)

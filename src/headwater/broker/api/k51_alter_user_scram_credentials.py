@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.bounds import SECRET_BYTES_MAX
+from headwater.broker.bounds import NAME_CHARS_MAX, SECRET_BYTES_MAX
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.security import scram
+from headwater.broker.security.scram import Credential, Mechanism
+from headwater.broker.slices import Pace
+from headwater.broker.topic_admission import TopicError, storage_errors
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -25,23 +28,34 @@ Problem = tuple[ErrorCode, str]
 async def alter_user_scram_credentials(broker: Broker, request: Any, context: Context) -> Response:
     changes = [*request.deletions, *request.upsertions]
     refused = _refused(broker, request, changes)
-    done = set()
-    for change in changes:
+    done, pace = set(), Pace(broker.supervisor.monotonic)
+    for number, change in enumerate(changes):
+        await pace.rest()
         if change.name in refused:
             continue
-        mechanism = scram.BY_CODE[change.mechanism]
-        if change in request.deletions:
-            await broker.credentials.remove(mechanism, change.name)
+        mechanism, kept = scram.BY_CODE[change.mechanism], None
+        if number >= len(request.deletions):
+            secret = change.salted_password
+            kept = scram.credential(mechanism, secret, change.salt, change.iterations)
+        try:
+            with storage_errors():
+                await _alter(broker, change.name, mechanism, kept)
+        except TopicError as error:
+            refused[change.name] = (error.code, str(error))
         else:
-            kept = scram.credential(
-                mechanism, change.salted_password, change.salt, change.iterations
-            )
-            await broker.credentials.put(mechanism, change.name, kept)
-        done.add(change.name)
+            done.add(change.name)
+    done -= refused.keys()
     rows = [{"user": name, "error_code": ErrorCode.none, "error_message": None} for name in done]
     for name, (code, sentence) in refused.items():
         rows.append({"user": name, "error_code": code, "error_message": sentence})
     return {"results": rows}
+
+
+async def _alter(broker: Broker, name: str, mechanism: Mechanism, kept: Credential | None) -> None:
+    if kept is None:
+        await broker.credentials.remove(mechanism, name)
+    else:
+        await broker.credentials.put(mechanism, name, kept)
 
 
 def _refused(broker: Broker, request: Any, changes: list[Any]) -> dict[str, Problem]:
@@ -72,6 +86,8 @@ def _problem(change: Any) -> Problem | None:
     unacceptable = ErrorCode.unacceptable_credential
     if not change.name:
         return unacceptable, "Username must not be empty"
+    if len(change.name) > NAME_CHARS_MAX:
+        return unacceptable, f"A user's name has at most {NAME_CHARS_MAX} characters"
     if change.mechanism not in scram.BY_CODE:
         return ErrorCode.unsupported_sasl_mechanism, "Unknown SCRAM mechanism"
     iterations = getattr(change, "iterations", None)

@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.features import SAFE_DOWNGRADE, UPGRADE, FeatureRefused, Update
 from headwater.broker.registry import Api, Context, Response
+from headwater.broker.topic_admission import TopicError, storage_errors
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -30,8 +31,12 @@ async def handle(broker: Broker, request: Any, context: Context) -> Response:
             )
             return {"error_code": ErrorCode.invalid_update_version, "error_message": sentence}
         if not getattr(request, "validate_only", False):
-            for name, level in changes.items():
-                await broker.catalogue.set_feature(name, level)
+            try:
+                with storage_errors():
+                    for name, level in changes.items():
+                        await broker.catalogue.set_feature(name, level)
+            except TopicError as refused:
+                return refused.row
     results = [{"feature": each.feature, "error_message": "NONE"} for each in updates]
     return {"error_message": None, "results": results}
 

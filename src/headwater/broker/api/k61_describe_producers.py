@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.broker.bounds import shown
 from headwater.broker.once import once
-from headwater.broker.registry import Api, Context, Response
+from headwater.broker.registry import Api, Context, Response, always
 from headwater.broker.slices import SLICE_ELEMENTS, Pace, pieces
 from headwater.log.producers import Producer
 
@@ -49,4 +49,4 @@ def _described(producer_id: int, producer: Producer) -> dict[str, Any]:
     }
 
 
-API = Api(61, "DescribeProducers", (0, 0), describe_producers, only_looks=True, lists=True)
+API = Api(61, "DescribeProducers", (0, 0), describe_producers, only_looks=True, lists=always)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.once import once
-from headwater.broker.registry import Api, Context, Response
+from headwater.broker.registry import Api, Context, Response, always
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -51,4 +51,4 @@ def _one(broker: Broker, name: str) -> dict[str, Any]:
     }
 
 
-API = Api(65, "DescribeTransactions", (0, 0), describe, only_looks=True, lists=True)
+API = Api(65, "DescribeTransactions", (0, 0), describe, only_looks=True, lists=always)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.registry import Api, Context, Response
-from headwater.broker.security.turns import Busy
+from headwater.broker.registry import Api, Context, Response, always
+from headwater.broker.security.fair_queue import Busy
+from headwater.broker.slices import in_turns
 from headwater.broker.transactions.transaction import STATES, State, Transaction
 from headwater.wire.regex import STEPS_AT_ONCE_MAX, BadRegex, Regex
 
@@ -29,7 +30,9 @@ async def list_transactions(broker: Broker, request: Any, context: Context) -> R
     if request.state_filters and len(unknown) == len(request.state_filters):
         return {"unknown_state_filters": unknown}
     wanted = _filter(request, broker.clock.now_ms())
-    found = [each for each in coordinator.transactions.values() if wanted(each)]
+    monotonic = broker.supervisor.monotonic
+    known = in_turns(list(coordinator.transactions.values()), monotonic)
+    found = [each async for each in known if wanted(each)]
     pattern = getattr(request, "transactional_id_pattern", None) or ""
     try:
         named = await _named(broker, pattern, [each.id for each in found], context.client_host)
@@ -45,7 +48,7 @@ async def list_transactions(broker: Broker, request: Any, context: Context) -> R
                 "producer_id": each.producer_id,
                 "transaction_state": each.state.label,
             }
-            for each in found
+            async for each in in_turns(found, monotonic)
             if each.id in named
         ],
     }
@@ -77,4 +80,4 @@ def _filter(request: Any, now_ms: int) -> Callable[[Transaction], bool]:
     return wanted
 
 
-API = Api(66, "ListTransactions", (0, 2), list_transactions, only_looks=True, lists=True)
+API = Api(66, "ListTransactions", (0, 2), list_transactions, only_looks=True, lists=always)

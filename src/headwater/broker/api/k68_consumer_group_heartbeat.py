@@ -24,10 +24,10 @@ from headwater.broker import bounds
 from headwater.broker.groups.consumer import topic_regex
 from headwater.broker.groups.consumer.heartbeat import Beat
 from headwater.broker.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
-from headwater.broker.groups.consumer.steps import HeartbeatRefused
 from headwater.broker.groups.core import Settings
+from headwater.broker.groups.group import HeartbeatRefused
 from headwater.broker.registry import Api, Context
-from headwater.broker.security.turns import Busy
+from headwater.broker.security.fair_queue import Busy
 from headwater.broker.state_budget import ASSIGNED_BYTES
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ async def handle(broker: Broker, request: Any, context: Context) -> dict[str, An
         message = f"Group {request.group_id} is not a consumer group."
         return {"error_code": ErrorCode.group_id_not_found, "error_message": message}
     size = sum(map(len, beat.topic_names or ())) + len(beat.topic_regex or "")
-    room = broker.state.for_member(request.group_id, beat.member_id, beat.instance_id, size)
+    names = (beat.client_id, beat.rack_id)
+    room = broker.state.for_member(request.group_id, beat.member_id, beat.instance_id, size, names)
     if room is None and beat.epoch >= 0:
         message = "There is no room for more members."
         return {"error_code": ErrorCode.group_max_size_reached, "error_message": message}

@@ -18,7 +18,8 @@ from headwater.broker.bounds import shown
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.member import ConsumerMember, Partitions, partitions_of
 from headwater.broker.once import once
-from headwater.broker.registry import Api, Context
+from headwater.broker.registry import Api, Context, always
+from headwater.broker.slices import in_turns
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 CLASSIC, CONSUMER = 0, 1
 
 
-def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
-    answer = [_describe(broker, group_id) for group_id in once(request.group_ids)]
+async def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
+    answer = [await _describe(broker, group_id) for group_id in once(request.group_ids)]
     if request.include_authorized_operations:
         for group in answer:
             if group["error_code"] is ErrorCode.none:
@@ -35,7 +36,7 @@ def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
     return {"groups": answer}
 
 
-def _describe(broker: Broker, group_id: str) -> dict[str, Any]:
+async def _describe(broker: Broker, group_id: str) -> dict[str, Any]:
     if broker.groups.refusal is not ErrorCode.none:
         return {"group_id": group_id, "error_code": broker.groups.refusal}
     if not group_id:
@@ -49,6 +50,7 @@ def _describe(broker: Broker, group_id: str) -> dict[str, Any]:
             "error_message": f"Group {shown(group_id)} {problem}.",
         }
     default: str = broker.settings.get("group.consumer.assignors")[0]
+    members = in_turns(list(group.members.values()), broker.supervisor.monotonic)
     return {
         "error_code": ErrorCode.none,
         "group_id": group_id,
@@ -56,7 +58,7 @@ def _describe(broker: Broker, group_id: str) -> dict[str, Any]:
         "group_epoch": group.epoch,
         "assignment_epoch": group.target_epoch,
         "assignor_name": group.preferred_assignor() or default,
-        "members": [_member(broker, group, member) for member in group.members.values()],
+        "members": [_member(broker, group, member) async for member in members],
     }
 
 
@@ -100,4 +102,4 @@ def _name(broker: Broker, topic_id: UUID) -> str | None:
     return None if topic is None else topic.name
 
 
-API = Api(69, "ConsumerGroupDescribe", (0, 1), handle, only_looks=True, lists=True)
+API = Api(69, "ConsumerGroupDescribe", (0, 1), handle, only_looks=True, lists=always)

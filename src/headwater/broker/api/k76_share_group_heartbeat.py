@@ -13,9 +13,11 @@ from kio.schema.errors import ErrorCode
 from headwater.broker.bounds import NAME_CHARS_MAX, subscription_problem
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.shares.membership import JOIN, LEAVE, GroupError
-from headwater.broker.state_budget import ASSIGNED_BYTES, EACH_BYTES
+from headwater.broker.state_budget import ASSIGNED_BYTES, EACH_BYTES, text_bytes
 
 if TYPE_CHECKING:
+    from kio.schema.share_group_heartbeat.v1.request import ShareGroupHeartbeatRequest
+
     from headwater.broker.broker import Broker
 
 
@@ -29,7 +31,7 @@ def heartbeat(broker: Broker, request: Any, context: Context) -> Response:
     group_id, member_id = request.group_id, request.member_id
     group = shares.groups.get(group_id)
     if group is None or member_id not in group.members:
-        size = 2 * EACH_BYTES + sum(map(len, request.subscribed_topic_names or ()))
+        size = _size(request, context.client_id)
         is_known = group is not None
         if request.member_epoch == JOIN and broker.state.take(size, known=is_known) is None:
             return _refused(ErrorCode.group_max_size_reached, "There is no room for more members.")
@@ -63,6 +65,12 @@ def heartbeat(broker: Broker, request: Any, context: Context) -> Response:
             ]
         }
     return answer
+
+
+def _size(request: ShareGroupHeartbeatRequest, client_id: str) -> int:
+    """What a new member leaves behind, about."""
+    names = text_bytes(request.group_id, request.member_id, request.rack_id, client_id)
+    return 2 * EACH_BYTES + names + sum(map(len, request.subscribed_topic_names or ()))
 
 
 def _problem(request: Any, client_id: str) -> str | None:

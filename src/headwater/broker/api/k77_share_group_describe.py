@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.api.k15_describe_groups import ALL_OPERATIONS
 from headwater.broker.once import once
-from headwater.broker.registry import Api, Context, Response
+from headwater.broker.registry import Api, Context, Response, always
 from headwater.broker.shares.membership import Member, ShareGroup
 
 if TYPE_CHECKING:
@@ -64,4 +64,4 @@ def _member(broker: Broker, group: ShareGroup, member: Member) -> dict[str, Any]
     }
 
 
-API = Api(77, "ShareGroupDescribe", (1, 1), describe, only_looks=True, lists=True)
+API = Api(77, "ShareGroupDescribe", (1, 1), describe, only_looks=True, lists=always)

@@ -25,6 +25,8 @@ STRICT = 1
 
 
 async def share_fetch(broker: Broker, request: Any, context: Context) -> Response:
+    if broker.quotas.active:
+        request = broker.quotas.bounded(request, context.principal, context.client_id)
     if is_wrong(request) or _fetches_while_renewing(request):
         return {"error_code": ErrorCode.invalid_request}
     shares = broker.shares
@@ -40,7 +42,7 @@ async def share_fetch(broker: Broker, request: Any, context: Context) -> Respons
         rows = await ShareFetch(shares, session, wanted, context.reads).run()
     settled = await asyncio.shield(settling)
     if request.share_session_epoch == FINAL:
-        shares.end_session(key)
+        await shares.close_session(key)
     return {
         "acquisition_lock_timeout": shares.settings.group(
             key.group_id, "share.record.lock.duration.ms"
@@ -65,7 +67,7 @@ def _session(broker: Broker, request: Any, key: SessionKey, context: Context) ->
         try:
             session = sessions.begin(key, context.connection, sessions_max)
         except SessionError:
-            broker.shares.end_session(key)  # the one before has ended all the same
+            broker.shares.end_sessions(key)  # the one before has ended all the same
             raise
     else:
         session = sessions.resume(key, epoch)
@@ -82,7 +84,7 @@ def _update(broker: Broker, session: Session, request: Any) -> None:
             [(t.topic_id, p) for t in request.forgotten_topics_data for p in t.partitions],
         )
     except SessionError:
-        broker.shares.end_session(session.key)
+        broker.shares.end_sessions(session.key)
         raise
 
 

@@ -32,7 +32,7 @@ async def acknowledge(broker: Broker, request: Any, context: Context) -> Respons
         return {"error_code": error.code}
     settled = await asyncio.shield(shares.spawn(settle(shares, key, request)))
     if request.share_session_epoch == FINAL:
-        shares.end_session(key)
+        await shares.close_session(key)
     topics: dict[Any, list[dict[str, Any]]] = {}
     for (topic_id, number), (code, message) in settled.items():
         topics.setdefault(topic_id, []).append(

@@ -6,66 +6,79 @@ records from there to the end of the log that are not settled (KIP-1226).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import TYPE_CHECKING, Any
 
 from headwater.broker.once import once
-from headwater.broker.registry import Api, Context, Response
+from headwater.broker.registry import Api, Context, Response, always
 from headwater.broker.shares.records import Key
+from headwater.broker.slices import in_turns
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
     from headwater.broker.catalogue import Topic
 
 
-def describe(broker: Broker, request: Any, context: Context) -> Response:
+async def describe(broker: Broker, request: Any, context: Context) -> Response:
     groups = once(request.groups, lambda each: each.group_id)
-    return {"groups": [_group(broker, each.group_id, each.topics) for each in groups]}
+    read = await _read(broker, {each.group_id for each in groups if each.topics is None})
+    return {"groups": [await _group(broker, each.group_id, each.topics, read) for each in groups]}
 
 
-def _group(broker: Broker, group_id: str, asked: Any) -> dict[str, Any]:
+Read = dict[str, dict[str, list[int]]]
+"""Group → topic → partitions that it has read from."""
+
+
+async def _read(broker: Broker, groups: Set[str]) -> Read:
+    """Of all these in one look at what there is, which may be very much."""
+    found: Read = {}
+    owners = list(broker.shares.owners.items()) if groups else []
+    async for key, owner in in_turns(owners, broker.supervisor.monotonic):
+        if key.group_id in groups and key.topic_id in broker.catalogue.by_id:
+            topics = found.setdefault(key.group_id, {})
+            topics.setdefault(owner.topic, []).append(key.partition)
+    return found
+
+
+async def _group(broker: Broker, group_id: str, asked: Any, read: Read) -> dict[str, Any]:
     if not broker.shares.has(group_id):
         return {"group_id": group_id, "topics": ()}  # as Kafka answers it: nothing was read
     if asked is None:
-        topics = _known(broker, group_id)
+        known = read.get(group_id, {})
+        topics = [
+            await _topic(broker, group_id, name, sorted(found)) for name, found in known.items()
+        ]
     else:
         topics = [
-            _topic(broker, group_id, each.topic_name, once(each.partitions))
+            await _topic(broker, group_id, each.topic_name, once(each.partitions))
             for each in once(asked, lambda each: each.topic_name)
         ]
     return {"group_id": group_id, "topics": topics}
 
 
-def _known(broker: Broker, group_id: str) -> list[dict[str, Any]]:
-    """Every partition that the group has read from."""
-    numbers: dict[str, list[int]] = {}
-    for key, keeper in broker.shares.keepers.items():
-        if key.group_id == group_id and key.topic_id in broker.catalogue.by_id:
-            numbers.setdefault(keeper.topic, []).append(key.partition)
-    return [_topic(broker, group_id, name, sorted(found)) for name, found in numbers.items()]
-
-
-def _topic(broker: Broker, group_id: str, name: str, numbers: Iterable[int]) -> dict[str, Any]:
+async def _topic(
+    broker: Broker, group_id: str, name: str, numbers: Iterable[int]
+) -> dict[str, Any]:
     topic = broker.catalogue.topics.get(name)
     if topic is None:
         parts = [{"partition_index": n, "start_offset": -1} for n in numbers]
         return {"topic_name": name, "topic_id": None, "partitions": parts}
-    return {
-        "topic_name": name,
-        "topic_id": topic.id,
-        "partitions": [_partition(broker, group_id, topic, number) for number in numbers],
-    }
+    parts = [
+        _partition(broker, group_id, topic, number)
+        async for number in in_turns(numbers, broker.supervisor.monotonic)
+    ]
+    return {"topic_name": name, "topic_id": topic.id, "partitions": parts}
 
 
 def _partition(broker: Broker, group_id: str, topic: Topic, number: int) -> dict[str, Any]:
-    keeper = broker.shares.keepers.get(Key(group_id, topic.id, number))
+    owner = broker.shares.owners.get(Key(group_id, topic.id, number))
     partition = broker.partition(topic.name, number)
-    if keeper is None or keeper.state is None or partition is None:
+    if owner is None or owner.state is None or partition is None:
         return {"partition_index": number, "start_offset": -1, "lag": -1}
-    keeper.state.move_start(partition.log.start_offset)
-    start = keeper.state.start
-    lag = partition.log.durable_offset - start - keeper.state.settled_count()
+    owner.state.move_start(partition.log.start_offset)
+    start = owner.state.start
+    lag = partition.log.durable_offset - start - owner.state.settled_count()
     return {"partition_index": number, "start_offset": start, "lag": max(lag, 0)}
 
 
-API = Api(90, "DescribeShareGroupOffsets", (0, 1), describe)
+API = Api(90, "DescribeShareGroupOffsets", (0, 1), describe, lists=always)

@@ -12,6 +12,8 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.bounds import NAME_CHARS_MAX
 from headwater.broker.registry import Api, Context, Response
+from headwater.broker.shares.administration import alone
+from headwater.broker.shares.membership import GroupError
 from headwater.broker.shares.records import Key
 from headwater.broker.state_budget import EACH_BYTES
 from headwater.log.partition import StorageFailed
@@ -37,15 +39,22 @@ async def alter(broker: Broker, request: Any, context: Context) -> Response:
     if group is None and request.topics and broker.state.take(EACH_BYTES + len(group_id)) is None:
         code = ErrorCode.group_max_size_reached
         return {"error_code": code, "error_message": "There is no room for more groups."}
-    if group is not None and group.members:
-        code, message = ErrorCode.non_empty_group, "The group is not empty."
-        return {"error_code": code, "error_message": message}
-    return {"responses": [await _topic(broker, group_id, each) for each in request.topics]}
+    return await shares.to_its_end(_alter(broker, request))
 
 
-async def _topic(broker: Broker, group_id: str, asked: Any) -> dict[str, Any]:
+async def _alter(broker: Broker, request: Any) -> Response:
+    group_id = request.group_id
+    try:
+        broker.shares.check_type(group_id)
+        with alone(broker.shares, group_id):
+            return {"responses": [await _topic(broker, group_id, each) for each in request.topics]}
+    except GroupError as error:
+        return {"error_code": error.code, "error_message": error.message}
+
+
+async def _topic(broker: Broker, group_id: str, asked: Any) -> dict[str, object]:
     topic = broker.catalogue.topics.get(asked.topic_name)
-    answers: list[dict[str, Any]] = []
+    answers: list[dict[str, object]] = []
     for part in asked.partitions:
         code = ErrorCode.none
         if topic is None or part.partition_index not in range(topic.partitions):
@@ -53,7 +62,7 @@ async def _topic(broker: Broker, group_id: str, asked: Any) -> dict[str, Any]:
         else:
             key = Key(group_id, topic.id, part.partition_index)
             try:
-                await broker.shares.keeper(key, topic.name).reset(part.start_offset)
+                await broker.shares.owner(key, topic.name).reset(part.start_offset)
             except StorageFailed:
                 code = ErrorCode.kafka_storage_error
         message = MESSAGES.get(code)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.registry import Api, Context, Response
+from headwater.broker.shares.administration import alone
+from headwater.broker.shares.membership import GroupError
 from headwater.log.partition import StorageFailed
 
 if TYPE_CHECKING:
@@ -18,18 +20,24 @@ if TYPE_CHECKING:
 
 async def delete(broker: Broker, request: Any, context: Context) -> Response:
     shares, group_id = broker.shares, request.group_id
-    group = shares.groups.get(group_id)
-    if group is None:
+    if not shares.has(group_id):
         there = group_id in broker.groups.groups
         message = f"Group {group_id} {'is not a share group' if there else 'not found'}."
         return {"error_code": ErrorCode.group_id_not_found, "error_message": message}
-    if group.members:
-        code, message = ErrorCode.non_empty_group, "The group is not empty."
-        return {"error_code": code, "error_message": message}
-    return {"responses": [await _topic(broker, group_id, t.topic_name) for t in request.topics]}
+    return await shares.to_its_end(_delete(broker, request))
 
 
-async def _topic(broker: Broker, group_id: str, name: str) -> dict[str, Any]:
+async def _delete(broker: Broker, request: Any) -> Response:
+    group_id = request.group_id
+    try:
+        with alone(broker.shares, group_id):
+            rows = [await _topic(broker, group_id, each.topic_name) for each in request.topics]
+            return {"responses": rows}
+    except GroupError as error:
+        return {"error_code": error.code, "error_message": error.message}
+
+
+async def _topic(broker: Broker, group_id: str, name: str) -> dict[str, object]:
     topic = broker.catalogue.topics.get(name)
     if topic is None:
         return {

@@ -42,7 +42,6 @@ _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 _OPERATIONS = ("set", "delete", "append", "subtract")
 _FAILED = "UNKNOWN_SERVER_ERROR"
 Tell = Callable[[str, Callable[[MayTell], Iterable[Change]], Context], None]
-Audited = Callable[[Mapping[int, Api], Tell], dict[int, Api]]
 
 
 def audited(apis: Mapping[int, Api], tell: Tell) -> dict[int, Api]:
@@ -146,6 +145,12 @@ def shown(name: str, value: str | None) -> object:
 def _create_topic(each: object, _: Response) -> Change:
     details = {"partitions": number(each, "num_partitions"), "configs": _configs(each)}
     return Change("create", "topic", text(each, "name"), details)
+
+
+def topic_made(name: str, partitions: int) -> Callable[[MayTell], Iterable[Change]]:
+    """Of a topic that no CreateTopics has made, but the first who asked for it."""
+    change = Change("create", "topic", name, {"partitions": partitions, "on_first_use": True})
+    return lambda may_tell: [change]
 
 
 def _delete_topic(_: object, row: Response) -> Change:

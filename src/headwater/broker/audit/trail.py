@@ -8,6 +8,7 @@ and counted. A record's value is JSON:
     at_ms, api, what, kind, name, details, error    see `description.Change`
     principal, host                                 of the connection, as the broker knows them
     client_id                                       what the client calls itself: a claim
+    on_behalf_of                                    for whom a principal of `audit.delegates` says it asks
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from headwater.broker import internal_topics
-from headwater.broker.audit.changes import Audited
 from headwater.broker.audit.description import BROKEN, UNKNOWN, Change, MayTell
 from headwater.broker.audit.limits import Refusals, line
+from headwater.broker.clock import Clock
+from headwater.broker.internal_topic import InternalTopic, Staged
 from headwater.broker.partition import Partition
 from headwater.broker.registry import Context
+from headwater.broker.security.authorizer import super_users
+from headwater.broker.settings import Settings
+from headwater.broker.supervisor import Supervisor
+from headwater.broker.topics import Topics
 from headwater.log.partition import StorageFailed
-from headwater.record import batch as batches
-from headwater.record import records
-
-if TYPE_CHECKING:
-    from headwater.broker.broker import Broker
+from headwater.wire.on_behalf import person_of
 
 logger = logging.getLogger("headwater.broker")
 
@@ -45,24 +46,32 @@ UNTOLD_S = 60.0
 """From the first refusal that is only counted to the line with their number."""
 LOGGED_S = 60.0
 """Between two lines of the log about what is lost."""
+NOBODY = {"host": "", "client_id": ""}
 
 
 class Trail:
-    """Changes that wait, and the task that writes them; once made, it hears all of the APIs."""
+    """Changes that wait, and the task that writes them. `tell` is what `changes.audited` calls."""
 
-    def __init__(self, broker: Broker, audited: Audited) -> None:
-        self._broker = broker
+    def __init__(
+        self, topics: Topics, settings: Settings, clock: Clock, supervisor: Supervisor
+    ) -> None:
+        self._topic = InternalTopic(NAME, topics, clock.now_ms)
+        self._settings = settings
+        self._clock = clock
+        self._supervisor = supervisor
         self._waiting: deque[bytes] = deque()
         self._bytes = 0
         self._singly = 0
         """So many of those that wait are written one by one: one of them cannot be."""
-        self._refusals = Refusals(broker.clock.monotonic())
+        self._staged: asyncio.Future[None] | None = None
+        self._staged_count = 0
+        """Until those that are in the log are durable or refused, and how many they are."""
+        self._refusals = Refusals(clock.monotonic())
         self._untold: asyncio.TimerHandle | None = None
         self._logged_at: float | None = None
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         """From the first change on."""
-        broker.apis = audited(broker.apis, self.tell)
 
     async def stop(self) -> None:
         """What waits is written, if the disk takes it at once."""
@@ -71,8 +80,8 @@ class Trail:
             self._tell_untold()
         if self._task is None:
             return
-        await self._broker.supervisor.end(self._task)
-        with self._broker.supervisor.duty("audit"):
+        await self._supervisor.end(self._task)
+        with self._supervisor.duty("audit"):
             await self._write()
         self._lost(len(self._waiting), "they could not be written at the stop")
 
@@ -82,22 +91,25 @@ class Trail:
         self, api: str, describe: Callable[[MayTell], Iterable[Change]], context: Context
     ) -> None:
         """Called between a handler's answer and its sending; must not raise."""
-        if not self._broker.settings.get("audit.enable"):
+        if not self._settings.get("audit.enable"):
             return
-        principal, host, client_id = context.principal, context.client_host, context.client_id
+        principal = context.principal
+        caller = {"host": context.client_host, "client_id": context.client_id or ""}
+        if principal in super_users(self._settings.get("audit.delegates")):
+            caller["on_behalf_of"] = person_of(context.client_id) or ""
         try:
             for each in describe(lambda error: self._may_tell(principal, error)):
-                self._put(api, each, principal, host, client_id)
+                self._put(api, each, principal, caller)
         except BROKEN as error:
             logger.exception("%s cannot be described", api)
             unknown = replace(UNKNOWN, details={"because": repr(error)})
-            self._put(api, unknown, principal, host, client_id)
+            self._put(api, unknown, principal, caller)
 
     def _may_tell(self, principal: str, error: str) -> bool:
-        if self._refusals.may_tell(principal, error, self._broker.clock.monotonic()):
+        if self._refusals.may_tell(principal, error, self._clock.monotonic()):
             return True
         if self._untold is None:
-            later = self._broker.supervisor.later
+            later = self._supervisor.later
             self._untold = later(UNTOLD_S, "audit", self._tell_untold)
         return False
 
@@ -108,15 +120,14 @@ class Trail:
             self._put("", Change("and more", "request", name, {}, untold.error), principal)
 
     def _put(
-        self, api: str, change: Change, principal: str, host: str = "", client_id: str | None = ""
+        self, api: str, change: Change, principal: str, caller: Mapping[str, str] = NOBODY
     ) -> None:
         said: dict[str, object] = {
-            "at_ms": self._broker.clock.now_ms(),
+            "at_ms": self._clock.now_ms(),
             "api": api,
             **vars(change),
             "principal": principal,
-            "host": host,
-            "client_id": client_id or "",
+            **caller,
         }
         written = line(said)
         if self._bytes + len(written) > WAITING_BYTES_MAX:
@@ -124,17 +135,17 @@ class Trail:
             return
         self._waiting.append(written)
         self._bytes += len(written)
-        self._task = self._task or self._broker.supervisor.run("audit", self._run)
+        self._task = self._task or self._supervisor.run("audit", self._run)
         self._news.set()
 
     def _lost(self, count: int, why: str) -> None:
         if not count:
             return
-        self._broker.health.audit_lost += count
-        now = self._broker.clock.monotonic()
+        self._supervisor.health.audit_lost += count
+        now = self._clock.monotonic()
         if self._logged_at is None or now - self._logged_at >= LOGGED_S:
             self._logged_at = now
-            total = self._broker.health.audit_lost
+            total = self._supervisor.health.audit_lost
             logger.warning("%d changes are not in %s since the start: %s", total, NAME, why)
 
     # ---- what is written -------------------------------------------------------------------------
@@ -142,25 +153,35 @@ class Trail:
     async def _run(self) -> None:
         while True:
             await self._news.wait()
-            with self._broker.supervisor.duty("audit"):
+            with self._supervisor.duty("audit"):
                 await self._write()
             if self._waiting:
                 await asyncio.sleep(AGAIN_S)
 
     async def _write(self) -> None:
         while self._waiting:
-            await self._broker.topics.ensure(NAME)
-            partition = self._broker.partition(NAME, 0)
-            if partition is None:
-                raise StorageFailed(f"{NAME} is not there")
-            lines = self._next()
-            offset = self._append(partition, lines)
-            if offset is None:
-                self._cannot(lines)
+            await self._topic.ensure()
+            partition = self._topic.partition()
+            if self._staged is None and not self._stage(partition):
                 continue
-            await partition.durable(offset + len(lines))
-            self._take(len(lines))
+            assert self._staged is not None
+            try:
+                await asyncio.shield(self._staged)
+            except StorageFailed:  # a stop that comes in between goes on from here
+                self._staged = None
+                raise
+            self._staged = None
+            self._take(self._staged_count)
         self._news.clear()
+
+    def _stage(self, partition: Partition) -> bool:
+        lines = self._next()
+        staged = self._append(partition, lines)
+        if staged is None:
+            self._cannot(lines)
+            return False
+        self._staged, self._staged_count = staged.durable(), len(lines)
+        return True
 
     def _next(self) -> list[bytes]:
         """The first of those that wait, as many as make a batch."""
@@ -173,21 +194,18 @@ class Trail:
             found.append(each)
         return found
 
-    def _append(self, partition: Partition, lines: list[bytes]) -> int | None:
-        """The offset of the first. None: it is not the disk that refuses, so something is wrong with them."""
-        found: int | StorageFailed | OSError | None = None
-        with self._broker.supervisor.duty("audit", "lines that cannot be written"):
+    def _append(self, partition: Partition, lines: list[bytes]) -> Staged | None:
+        """None: it is not the disk that refuses, so something is wrong with them."""
+        found: Staged | StorageFailed | OSError | None = None
+        with self._supervisor.duty("audit", "lines that cannot be written"):
             found = self._offer(partition, lines)
         if isinstance(found, StorageFailed | OSError):
             raise found
         return found
 
-    def _offer(self, partition: Partition, lines: list[bytes]) -> int | StorageFailed | OSError:
-        now_ms = self._broker.clock.now_ms()
-        batch = [records.Record(at, now_ms, None, each) for at, each in enumerate(lines)]
-        data = records.build(batch)
+    def _offer(self, partition: Partition, lines: list[bytes]) -> Staged | StorageFailed | OSError:
         try:
-            return partition.append(data, batches.read_header(data), now_ms)
+            return self._topic.stage(partition, [(None, each) for each in lines])
         except (StorageFailed, OSError) as error:
             return error
 

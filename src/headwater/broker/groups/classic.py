@@ -158,7 +158,7 @@ class ClassicGroup:
         return ErrorCode.none
 
     def partition_commit_error(
-        self, member_id: str, generation: int, topic_id: UUID | None, partition: int
+        self, member_id: str, generation: int, topic: str, topic_id: UUID | None, partition: int
     ) -> ErrorCode:
         return ErrorCode.none
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from kio.schema.errors import ErrorCode
@@ -42,6 +42,9 @@ from headwater.broker.groups.offsets import GroupOffsets
 from headwater.broker.groups.pending_offsets import Pending
 from headwater.broker.groups.pending_offsets import Store as PendingStore
 from headwater.broker.groups.removal import Removal
+from headwater.broker.groups.streams import heartbeat as streams
+from headwater.broker.groups.streams.group import StreamsGroup
+from headwater.broker.groups.streams.service import StreamsGroups
 from headwater.broker.groups.sync import Identity, SyncRequest
 from headwater.broker.supervisor import Supervisor
 
@@ -57,9 +60,14 @@ class GroupCoordinator:
     ) -> None:
         self._core = Core(settings, clock, store, image, supervisor)
         self._consumer = ConsumerGroups(self._core)
+        self._streams = StreamsGroups(self._core)
         self.offsets = Committed(self._core)
         self.pending = Pending(self._core, self.offsets, cast(PendingStore, store))
         self.removal = Removal(self._core, self.offsets)
+
+    def share_names(self, is_share_group: Callable[[str], bool]) -> None:
+        """With the coordinator of share groups: a name is one group's."""
+        self._core.is_share_group = is_share_group
 
     # ---- life ------------------------------------------------------------------------------------
 
@@ -76,6 +84,8 @@ class GroupCoordinator:
                 restore.shed_excess(group, turn)
             elif isinstance(group, ConsumerGroup):
                 self._consumer.start(group)
+            elif isinstance(group, StreamsGroup):
+                self._streams.start(group)
             core.carry_out(group, turn)
         self.removal.erase_stale()
         self.removal.schedule_expiry()
@@ -86,16 +96,17 @@ class GroupCoordinator:
         core.deadlines.stop()
         for group in core.groups.values():
             turn = core.turn()
-            core.moves[group.type].stop(group, turn)
+            core.protocols[group.type].stop(group, turn)
             core.carry_out(group, turn)
 
     async def stop(self) -> None:
         self.stopping()
         await self._core.journal.drained()
 
-    def topic_gone(self, topic: str) -> None:
-        """To be told in the turn in which the catalogue has no such topic any more."""
-        self.removal.topic_gone(topic)
+    def topic_gone(self, topic: str) -> asyncio.Future[None]:
+        """To be told in the turn in which the catalogue has no such topic any more; until the result is
+        there, there must be no other of its name."""
+        return self.removal.topic_gone(topic)
 
     # ---- members ---------------------------------------------------------------------------------
 
@@ -115,6 +126,10 @@ class GroupCoordinator:
         error = self._refusal(group_id)
         return Beaten(error) if error else await self._consumer.heartbeat(group_id, beat)
 
+    async def streams_heartbeat(self, group_id: str, beat: streams.Beat) -> streams.Beaten:
+        error = self._refusal(group_id)
+        return streams.Beaten(error) if error else await self._streams.heartbeat(group_id, beat)
+
     async def join(self, group_id: str, request: JoinRequest) -> Joined:
         core = self._core
         error = self._refusal(group_id) or self._join_error(request)
@@ -123,13 +138,17 @@ class GroupCoordinator:
         group = core.groups.get(group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
             return await self._consumer.join(group, request)
-        if group is None or isinstance(group, ConsumerGroup):
+        if isinstance(group, StreamsGroup) and group.dead:
+            return Joined(ErrorCode.coordinator_not_available, request.member_id)
+        if group is None or isinstance(group, ConsumerGroup) or self._is_retired(group):
             if request.member_id != NO_MEMBER_ID:
                 return Joined(ErrorCode.unknown_member_id, request.member_id)
-            if not request.protocol_type or not request.protocols:
+            if not request.protocol_type or not request.protocols or core.is_share_group(group_id):
                 return Joined(ErrorCode.inconsistent_group_protocol)
-            if group is not None:
+            if isinstance(group, ConsumerGroup):
                 self._consumer.retire(group)
+            elif isinstance(group, StreamsGroup):
+                self._streams.retire(group)
             group = core.create_classic(group_id)
         if not isinstance(group, ClassicGroup):
             return Joined(ErrorCode.inconsistent_group_protocol)
@@ -138,6 +157,10 @@ class GroupCoordinator:
         joining.join(group, turn, request, waiting)
         core.carry_out(group, turn)
         return await waiting
+
+    def _is_retired(self, group: Group) -> bool:
+        """A streams group without members makes way for a classic one."""
+        return isinstance(group, StreamsGroup) and group.is_empty
 
     def offsets_of(self, group_id: str) -> GroupOffsets:
         """What the group has committed; only to be read."""

@@ -19,7 +19,7 @@ from headwater.broker.groups import rebalance, records
 from headwater.broker.groups.classic import ClassicGroup
 from headwater.broker.groups.deadlines import Deadlines
 from headwater.broker.groups.effects import Limits, Now, Persist, Reply, Turn
-from headwater.broker.groups.group import Group, Image, Moves, NoTopics
+from headwater.broker.groups.group import Group, GroupProtocol, Image, NoTopics
 from headwater.broker.groups.journal import Journal, Store
 from headwater.broker.groups.offsets import OffsetView
 from headwater.broker.groups.records import OffsetKey, OffsetValue
@@ -50,14 +50,16 @@ class Core:
         self.knows_topics = image is not None
         self.clock = clock
         self.groups: dict[str, Group] = {}
-        self.moves: dict[str, Moves] = {ClassicGroup.type: rebalance}
-        """For each type of group, what moves it."""
+        self.protocols: dict[str, GroupProtocol] = {ClassicGroup.type: rebalance}
+        """For each type of group, what drives it."""
         self.offsets = OffsetView()
         self.journal = Journal(store, supervisor)
         self.deadlines = Deadlines(clock, self._due, supervisor)
         self.refusal = ErrorCode.coordinator_load_in_progress
         """What every request hears before the log is replayed and after the coordinator stopped."""
         self.on_expiry_due: Callable[[], None] = _nothing
+        self.is_share_group: Callable[[str], bool] = lambda group_id: False
+        """Whether a name is taken: a group is of one kind for as long as it is there."""
         self.stale_offsets: set[OffsetKey] = set()
         """Found at start, of topics that are gone: still in the log, and to be removed from it."""
 
@@ -107,7 +109,7 @@ class Core:
     def _persist(self, group: Group, effect: Persist) -> None:
         def then(error: ErrorCode) -> None:
             turn = self.turn()
-            effect.done(turn, _for_members(error))
+            effect.done(turn, for_members(error))
             self.carry_out(group, turn)
 
         self.journal.append(group.id, [(records.group_key(group.id), effect.value)], then)
@@ -119,7 +121,7 @@ class Core:
         group = self.groups.get(key)
         if group is not None:
             turn = self.turn()
-            self.moves[group.type].tick(group, turn)
+            self.protocols[group.type].tick(group, turn)
             self.carry_out(group, turn)
 
 
@@ -137,6 +139,6 @@ def ticket() -> asyncio.Future[Any]:
     return asyncio.get_running_loop().create_future()
 
 
-def _for_members(error: ErrorCode) -> ErrorCode:
+def for_members(error: ErrorCode) -> ErrorCode:
     too_large = error is ErrorCode.record_list_too_large
     return ErrorCode.unknown_server_error if too_large else error

@@ -12,6 +12,7 @@ import heapq
 from collections.abc import Callable
 
 from headwater.broker.clock import Clock
+from headwater.broker.slices import Pace
 from headwater.broker.supervisor import Supervisor
 
 SWEEP_ABOVE = 64
@@ -32,7 +33,8 @@ class Deadlines:
         return int(self._clock.monotonic() * 1000)
 
     def wake(self, key: str, at: int) -> None:
-        current = self._at.get(key)
+        """A time that has passed is now: whoever asks for it again and again is behind all that are due."""
+        at, current = max(at, self.now()), self._at.get(key)
         if current is None or at < current:
             self._at[key] = at
             heapq.heappush(self._heap, (at, key))
@@ -55,13 +57,23 @@ class Deadlines:
             self._timer = None
 
     def fire(self) -> None:
-        """Call `due` for everything whose time has come."""
-        now = self.now()
-        while self._heap and self._heap[0][0] <= now:
+        """Call `due` for what has come to its time, each key once: one that asks for a time in the past has
+        its turn after all others of the event loop, and so have those for which this one is too short."""
+        now, pace = self.now(), Pace(self._supervisor.monotonic)
+        called: set[str] = set()
+        again: list[tuple[int, str]] = []
+        while self._heap and self._heap[0][0] <= now and not pace.is_due:
             at, key = heapq.heappop(self._heap)
-            if self._at.get(key) == at:
-                del self._at[key]
-                self._call(key)
+            if self._at.get(key) != at:
+                continue
+            if key in called:
+                again.append((at, key))
+                continue
+            called.add(key)
+            del self._at[key]
+            self._call(key)
+        for each in again:
+            heapq.heappush(self._heap, each)
         self._arm()
 
     def _call(self, key: str) -> None:

@@ -8,7 +8,8 @@ The topics that there are, as groups see them: handed in, so that this package k
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -20,7 +21,7 @@ from headwater.broker.groups.effects import Turn
 class Group(Protocol):
     id: str
     type: str
-    """The name that ListGroups shows: `classic`, `consumer`, `share`."""
+    """The name that ListGroups shows: `classic`, `consumer`, `streams`, `share`."""
     protocol_type: str | None
     wake_at: int | None
 
@@ -53,7 +54,7 @@ class Group(Protocol):
         `knows_epochs` for clients of a version that has member epochs."""
 
     def partition_commit_error(
-        self, member_id: str, generation: int, topic_id: UUID | None, partition: int
+        self, member_id: str, generation: int, topic: str, topic_id: UUID | None, partition: int
     ) -> ErrorCode:
         """May this caller, who may commit, do so for this partition?"""
 
@@ -75,8 +76,8 @@ class Group(Protocol):
     def tombstone_keys(self) -> list[bytes]: ...
 
 
-class Moves(Protocol):
-    """The module that moves groups of one type; the group is of that type."""
+class GroupProtocol(Protocol):
+    """The module that drives groups of one type; the group is of that type."""
 
     def tick(self, group: Any, turn: Turn) -> None:
         """Do what is due and set the group's `wake_at` anew."""
@@ -111,3 +112,24 @@ class NoTopics:
 
     version = 0
     topics: Mapping[str, Topic] = {}
+
+
+def topics_hash(names: Iterable[str], image: Image) -> int:
+    """64 bits of what an assignment of these topics depends on; 0 for no topics at all."""
+    digest = hashlib.blake2b(digest_size=8)
+    found = False
+    for name in sorted(names):
+        topic = image.topics.get(name)
+        if topic is not None:
+            found = True
+            digest.update(f"{name}\0{topic.id}\0{topic.partitions}\0".encode())
+    return int.from_bytes(digest.digest(), "big", signed=True) if found else 0
+
+
+class HeartbeatRefused(Exception):
+    """A request that changes nothing, and why."""
+
+    def __init__(self, error: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+        self.message = message

@@ -5,6 +5,10 @@ in the order in which the records stand in the log, or memory and log would tell
 restart. So records are appended in the turn of the decision, before anybody can append what contradicts
 it, and `then` is called in order even if the store finishes out of order. What is under way is bounded by
 the requests under way, each of which waits for its own record.
+
+What is too much for one write is written in several, one right behind the other, for a group whose records
+could not be written would be refused for good, its end included. Only a commit of offsets is whole or not at
+all.
 """
 
 from __future__ import annotations
@@ -58,20 +62,31 @@ class Journal:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def append(self, group_id: str, records: Records, then: Callable[[ErrorCode], None]) -> Entry:
+    def append(
+        self,
+        group_id: str,
+        records: Records,
+        then: Callable[[ErrorCode], None],
+        *,
+        whole: bool = False,
+    ) -> Entry:
         """Start an append; `then` hears `none` once it is durable, else what to tell the client."""
         entry = Entry(then)
         self._under_way.append(entry)
         self._idle.clear()
-        writing = self._write(entry, self._append(group_id, records))
+        writing = self._write(entry, self._append(group_id, records, whole))
         self._supervisor.spawn("group journal", writing, lambda done: self._written(entry, done))
         return entry
 
-    def _append(self, group_id: str, records: Records) -> Awaitable[int]:
+    def _append(self, group_id: str, records: Records, whole: bool) -> Awaitable[int]:
         try:
             return self._store.append(group_id, records)
         except Exception as error:  # told like all the others, in order
-            return _refused(error)
+            if not isinstance(error, RecordTooLarge) or whole or len(records) < 2:
+                return _refused(error)
+        half = len(records) // 2
+        parts = (records[:half], records[half:])
+        return _last(*[self._append(group_id, part, whole) for part in parts])
 
     async def _write(self, entry: Entry, appended: Awaitable[int]) -> ErrorCode:
         try:
@@ -93,6 +108,10 @@ class Journal:
     async def drained(self) -> None:
         """Return when nothing is under way."""
         await self._idle.wait()
+
+
+async def _last(first: Awaitable[int], second: Awaitable[int]) -> int:
+    return (await asyncio.gather(first, second))[1]
 
 
 async def _refused(error: Exception) -> int:

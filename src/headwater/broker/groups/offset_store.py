@@ -58,7 +58,7 @@ class Committed:
         if group is None or error is not ErrorCode.none:
             return [error] * len(commits)
         turn = core.turn()
-        core.moves[group.type].committed_by(group, turn, committer.member_id)
+        core.protocols[group.type].committed_by(group, turn, committer.member_id)
         core.carry_out(group, turn)
         errors = self.commit_errors(group, committer, commits)
         accepted = [c for c, e in zip(commits, errors, strict=True) if e is ErrorCode.none]
@@ -77,6 +77,7 @@ class Committed:
             or group.partition_commit_error(
                 committer.member_id,
                 committer.generation,
+                commit.topic,
                 topic_id(commit.topic),
                 commit.partition,
             )
@@ -110,6 +111,8 @@ class Committed:
                 transactional,
                 knows_epochs,
             )
+        if core.is_share_group(committer.group_id):
+            return None, ErrorCode.group_id_not_found
         if committer.generation < 0:  # a simple consumer: its group is nothing but its offsets
             return core.create_classic(committer.group_id), ErrorCode.none
         if committer.knows_group_not_found:
@@ -150,7 +153,8 @@ class Committed:
             self.let_go(group)
             answer(waiting, [_for_committer(e, error) for e in errors])
 
-        entry = self._core.journal.append(group.id, encode(group.id, dict(values)), then)
+        encoded = encode(group.id, dict(values))
+        entry = self._core.journal.append(group.id, encoded, then, whole=True)
         return waiting
 
     def let_go(self, group: Group) -> None:
@@ -182,8 +186,8 @@ class Committed:
             ErrorCode.group_subscribed_to_topic if group.subscribes(topic) else ErrorCode.none
             for topic, _ in keys
         ]
-        known = set(core.offsets.of(group_id).all_keys())
-        going = [k for k, e in zip(keys, errors, strict=True) if e is ErrorCode.none and k in known]
+        offsets, asked = core.offsets.of(group_id), zip(keys, errors, strict=True)
+        going = [key for key, error in asked if error is ErrorCode.none and offsets.holds(key)]
         if not going:
             return ErrorCode.none, errors
         waiting: asyncio.Future[ErrorCode] = ticket()

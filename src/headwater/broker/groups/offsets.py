@@ -16,7 +16,7 @@ the pending ones that stand before it, and nothing else does but their own marke
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from headwater.broker.groups.group import Group
 from headwater.broker.groups.records import OffsetValue
@@ -52,11 +52,16 @@ class GroupOffsets:
             self.topics.setdefault(key[0], {})[key[1]] = value
             self._orders[key] = order
 
-    def drop(self, key: Key) -> None:
-        """Its topic is gone, and with it whatever there is, committed or pending."""
+    def drop_topic(self, topic: str) -> list[Key]:
+        """It is gone, and with it whatever there is, committed or pending: which of that may the log hold?"""
+        keys = [key for key in self.all_keys() if key[0] == topic]
         for values in self.pending.values():
-            values.pop(key, None)
-        self._forget(key)
+            for key in [key for key in values if key[0] == topic]:
+                del values[key]
+        for key in keys:
+            self._orders.pop(key, None)
+        self.topics.pop(topic, None)
+        return keys
 
     def _forget(self, key: Key) -> None:
         self._orders.pop(key, None)
@@ -142,21 +147,31 @@ class OffsetView:
         self._groups.pop(group_id, None)
 
     def groups_with(self, topic: str) -> list[str]:
+        """Those that have offsets of a topic, and those that may have some on the way. All groups are looked
+        at in one turn, and there are very many."""
         return [
             group_id
             for group_id, offsets in self._groups.items()
-            if topic in offsets.topics or any(name == topic for name, _ in offsets.on_the_way())
+            if topic in offsets.topics or offsets.writing or offsets.pending
         ]
 
+    def drop_topic(self, group_id: str, topic: str) -> list[Key]:
+        """Of one group."""
+        keys = self.of(group_id).drop_topic(topic)
+        self.close(group_id)
+        return keys
 
-def expired(group: Group, offsets: GroupOffsets, now_ms: int, retention_ms: int) -> list[Key]:
-    """Which offsets have outlived their use (KIP-211)."""
+
+def expired(
+    group: Group, offsets: GroupOffsets, keys: Iterable[Key], now_ms: int, retention_ms: int
+) -> list[Key]:
+    """Which of these have outlived their use (KIP-211)."""
     return [
         (topic, partition)
-        for topic, partitions in offsets.topics.items()
-        if group.is_empty or not group.subscribes(topic)
-        for partition, value in partitions.items()
-        if (topic, partition) not in offsets.writing
+        for topic, partition in keys
+        if (value := offsets.get(topic, partition)) is not None
+        and (group.is_empty or not group.subscribes(topic))
+        and (topic, partition) not in offsets.writing
         and not offsets.is_unstable(topic, partition)
         and _is_expired(group, value, now_ms, retention_ms)
     ]

@@ -49,7 +49,7 @@ class Staged(Protocol):
 class Store(Protocol):
     """The internal topic `__consumer_offsets`."""
 
-    def partition_of(self, group_id: str) -> int: ...
+    def partition_of(self, group_id: str, /) -> Partition: ...
 
     def append_pending(
         self, group_id: str, entries: Records, producer: tuple[int, int]
@@ -148,7 +148,7 @@ class Pending:
     def end_transaction(self, partition: int, producer_id: int, commit: bool) -> None:
         """The marker is durable in this partition of `__consumer_offsets`."""
         groups = self._groups.get(producer_id, set())
-        ended = [each for each in groups if self._store.partition_of(each) == partition]
+        ended = [each for each in groups if self._store.partition_of(each).number == partition]
         for group_id in ended:
             groups.discard(group_id)
             self._end(group_id, producer_id, commit)

@@ -20,6 +20,9 @@ from headwater.broker.groups.effects import Turn
 from headwater.broker.groups.rebalance import prepare
 from headwater.broker.groups.records import GroupKey, OffsetKey
 from headwater.broker.groups.snapshot import restored
+from headwater.broker.groups.streams import record_reader as streams_reader
+from headwater.broker.groups.streams import records as streams_records
+from headwater.broker.groups.streams.replay import Replay as StreamsReplay
 
 log = logging.getLogger(__name__)
 
@@ -29,17 +32,18 @@ Replayed = Iterable[tuple[bytes, bytes | None, int]]
 
 def replay(core: Core, replayed: Replayed) -> None:
     groups: dict[str, records.GroupValue] = {}
-    consumers = Replay()
+    consumers, streams = Replay(), StreamsReplay()
     skipped = 0
     for key_bytes, value_bytes, _timestamp in replayed:
         try:
-            _apply(core, groups, consumers, key_bytes, value_bytes)
+            _apply(core, groups, consumers, streams, key_bytes, value_bytes)
         except BadRecord as error:
             skipped += 1
             log.warning("a record of __consumer_offsets cannot be read: %s", error)
     for group_id, value in groups.items():
         core.groups[group_id] = restored(group_id, value, core.now())
     core.groups.update(consumers.finished())
+    core.groups.update(streams.finished())
     if skipped:
         log.error("%d records of __consumer_offsets were skipped", skipped)
 
@@ -48,20 +52,13 @@ def _apply(
     core: Core,
     groups: dict[str, records.GroupValue],
     consumers: Replay,
+    streams: StreamsReplay,
     key_bytes: bytes,
     value: bytes | None,
 ) -> None:
     key = records.read_key(key_bytes)
     if isinstance(key, OffsetKey):
-        offset = None if value is None else records.read_offset_value(value)
-        core.stale_offsets.discard(key)
-        if offset is not None and not core.is_current(key.topic, offset):
-            core.stale_offsets.add(key)
-            offset = None
-        core.offsets.open(key.group_id).count((key.topic, key.partition), offset)
-        core.offsets.close(key.group_id)
-        if offset is not None and key.group_id not in core.groups:
-            core.create_classic(key.group_id)
+        _apply_offset(core, key, value)
     elif isinstance(key, GroupKey):
         if value is None:
             groups.pop(key.group_id, None)
@@ -69,12 +66,33 @@ def _apply(
         else:
             groups[key.group_id] = records.read_group_value(value)
             consumers.drop(key.group_id)  # the group has changed its type: the newest one counts
+            streams.drop(key.group_id)
     elif (consumer_key := record_reader.read_key(key_bytes)) is not None:
         consumers.apply(consumer_key, value)
         if consumer_key.kind == consumer_records.GROUP and value is None:
             _drop_if_nothing_is_left(core, consumer_key.group_id)
         elif consumer_key.kind == consumer_records.GROUP:
             groups.pop(consumer_key.group_id, None)
+            streams.drop(consumer_key.group_id)
+    elif (streams_key := streams_reader.read_key(key_bytes)) is not None:
+        streams.apply(streams_key, value)
+        if streams_key.kind == streams_records.GROUP and value is None:
+            _drop_if_nothing_is_left(core, streams_key.group_id)
+        elif streams_key.kind == streams_records.GROUP:
+            groups.pop(streams_key.group_id, None)
+            consumers.drop(streams_key.group_id)
+
+
+def _apply_offset(core: Core, key: OffsetKey, value: bytes | None) -> None:
+    offset = None if value is None else records.read_offset_value(value)
+    core.stale_offsets.discard(key)
+    if offset is not None and not core.is_current(key.topic, offset):
+        core.stale_offsets.add(key)
+        offset = None
+    core.offsets.open(key.group_id).count((key.topic, key.partition), offset)
+    core.offsets.close(key.group_id)
+    if offset is not None and key.group_id not in core.groups:
+        core.create_classic(key.group_id)
 
 
 def _drop_if_nothing_is_left(core: Core, group_id: str) -> None:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from headwater.broker.inspection.folder import ASIDE
+from headwater.log.copies import ASIDE
 from headwater.log.files import Files, FileSystem
 from headwater.record.varint import Buffer
 

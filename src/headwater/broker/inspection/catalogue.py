@@ -1,28 +1,34 @@
-"""The catalogue as its log tells it, and what follows from it for the folders.
+"""What is wrong with the catalogue, and what mends it: `check` asks once the whole folder was read.
 
-`check` shows it every batch of `__headwater_catalogue-0` and asks it about topics afterwards. Unlike the
-broker's `Catalogue` it remembers what is gone, too: a folder of a topic that was deleted is one thing, a
-folder that the catalogue never heard of another.
+An empty batch in place of a damaged one would let what that batch took away come back. So the repair looks
+for what it was about. One wrong bit is set right. Where the key can be read, the newest value before it
+counts, and of rights and users the one that lets nobody in. Where it cannot, all rights that may be older
+than what was last said of them are named.
 """
 
 from __future__ import annotations
 
 import json
-import uuid
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from headwater.broker import internal_topics
-from headwater.broker.catalogue import LOG_NAME, PRODUCER_ID_BLOCK, Topic
+from headwater.broker import internal_topics, producer_ids
+from headwater.broker.catalogue import LOG_NAME, Topic
+from headwater.broker.inspection.catalogue_view import RIGHTS, CatalogueView, Json
+from headwater.broker.inspection.correction import set_right
 from headwater.broker.inspection.facts import Facts
-from headwater.broker.inspection.finding import Finding, Severity
+from headwater.broker.inspection.findings import Finding, Severity
 from headwater.broker.inspection.folder import Folder
-from headwater.broker.inspection.remedy import WriteCatalogue
+from headwater.broker.inspection.reader import Reader
+from headwater.broker.inspection.remedy import Edit, EditSegment, FillHole, WriteCatalogue
+from headwater.broker.inspection.scan import key_of
+from headwater.broker.inspection.writer import batch_of, empty_batch
+from headwater.broker.security.acls import Permission
 from headwater.broker.settings import Settings
-from headwater.record.batch import BatchHeader
-from headwater.record.records import Record
+from headwater.broker.transactions.transaction import Transaction
+from headwater.log.segment import file_name
+from headwater.record import varint
 
 KEY = (LOG_NAME, 0)
 _KEPT: Mapping[str, str] = {
@@ -30,49 +36,8 @@ _KEPT: Mapping[str, str] = {
     "retention.ms": "-1",
     "retention.bytes": "-1",
 }
-
-
-@dataclass(slots=True)
-class CatalogueView:
-    """What the records of the catalogue add up to."""
-
-    topics: dict[str, Topic] = field(default_factory=dict)
-    gone: dict[uuid.UUID, str] = field(default_factory=dict)
-    """Ids of topics that were deleted."""
-    producer_ids_end: int = 0
-    kinds: Counter[str] = field(default_factory=Counter)
-    bad: list[tuple[int, str]] = field(default_factory=list)
-    """Offsets of records that cannot be understood, and why."""
-    is_whole: bool = True
-    """False while damage, or the disk, hides some of its records."""
-
-    def visit(self, _header: BatchHeader, found: list[Record], _data: memoryview) -> None:
-        for record in found:
-            try:
-                key = (record.key or b"").decode()
-                value = None if record.value is None else json.loads(record.value)
-                self._apply(key, value)
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                self.bad.append((record.offset, str(error)))
-
-    def _apply(self, key: str, value: Any) -> None:
-        kind, _, name = key.partition("/")
-        self.kinds[kind] += 1
-        if kind == "producer-ids" and value is not None:
-            self.producer_ids_end = int(value["next"])
-        if kind != "topic":
-            return
-        known = self.topics.pop(name, None)
-        if known is not None:
-            self.gone[known.id] = name
-        if value is not None:
-            count, made = int(value["partitions"]), int(value.get("created_ms", 0))
-            topic = Topic(name, uuid.UUID(value["id"]), count, value["configs"], made)
-            self.topics[name] = topic
-            self.gone.pop(topic.id, None)
-
-    def by_id(self) -> dict[uuid.UUID, Topic]:
-        return {topic.id: topic for topic in self.topics.values()}
+_NAMED_MAX = 50
+_REGION_MAX = 64 * 1024
 
 
 def configs_for(name: str) -> dict[str, str]:
@@ -85,8 +50,14 @@ def topic_record(topic: Topic) -> tuple[str, dict[str, Any]]:
     return f"topic/{topic.name}", topic.to_json()
 
 
-def inspect(folder: Folder, view: CatalogueView, facts: Mapping[Any, Facts]) -> Iterator[Finding]:
-    """The catalogue itself: that it is there, and that its records make sense."""
+def inspect(
+    folder: Folder,
+    view: CatalogueView,
+    facts: Mapping[Any, Facts],
+    known: Collection[Transaction],
+) -> Iterator[Finding]:
+    """That it is there, and that its records make sense. `known` have producer ids, used or not."""
+    highest = _highest_id(facts, known)
     directory = folder.root / f"{LOG_NAME}-0"
     if KEY not in folder.partitions:
         yield Finding(
@@ -102,7 +73,7 @@ def inspect(folder: Folder, view: CatalogueView, facts: Mapping[Any, Facts]) -> 
                 "make a new one from the folders of the topics, with configs under which nothing is "
                 "removed; set the topics' own configs again, and make users and rules anew",
                 directory,
-                (("producer-ids", {"next": _producer_ids_end(facts)}),),
+                ((producer_ids.KEY, {"next": producer_ids.end_beyond(highest)}),),
             ),
         )
         return
@@ -118,26 +89,39 @@ def inspect(folder: Folder, view: CatalogueView, facts: Mapping[Any, Facts]) -> 
             offset,
             offset,
         )
-    yield from _producer_ids(folder, view, facts)
+    yield from (*_uncertain(view), *_producer_ids(folder, view, highest))
 
 
-def _producer_ids_end(facts: Mapping[Any, Facts]) -> int:
-    highest = max((each.producer_id_max for each in facts.values()), default=-1)
-    return (highest // PRODUCER_ID_BLOCK + 2) * PRODUCER_ID_BLOCK
+def _uncertain(view: CatalogueView) -> Iterator[Finding]:
+    older = view.rights_before(view.filled)
+    if older:
+        yield Finding(
+            "rights-uncertain",
+            Severity.NOTE,
+            f"{LOG_NAME}-0",
+            f"a repair has lost records of the catalogue up to offset {view.filled}",
+            f"they may have taken rights away, or changed passwords, of these: {_named(older)}",
+            LOG_NAME,
+            0,
+        )
 
 
-def _producer_ids(
-    folder: Folder, view: CatalogueView, facts: Mapping[Any, Facts]
-) -> Iterator[Finding]:
-    highest = max((each.producer_id_max for each in facts.values()), default=-1)
-    if highest < view.producer_ids_end:
+def _highest_id(facts: Mapping[Any, Facts], known: Collection[Transaction]) -> int:
+    """Of all producer ids that somebody has."""
+    found = [each.producer_id_max for each in facts.values()] + [each.highest_id for each in known]
+    return max(found, default=-1)
+
+
+def _producer_ids(folder: Folder, view: CatalogueView, highest: int) -> Iterator[Finding]:
+    at, _ = view.newest.get(producer_ids.KEY, (-1, None))
+    if highest < view.producer_ids_end and view.filled <= at:
         return
-    end = _producer_ids_end(facts)
+    end = producer_ids.end_beyond(max(highest, view.producer_ids_end))
     yield Finding(
         "producer-ids-behind",
         Severity.DAMAGE,
         f"{LOG_NAME}-0",
-        f"producer {highest} has written, and the catalogue gives out ids from "
+        f"producer {highest} is in use, and the catalogue gives out ids from "
         f"{view.producer_ids_end} on",
         "a new producer may get the id of another; its records may then be refused, or taken for "
         "repetitions and dropped",
@@ -146,8 +130,125 @@ def _producer_ids(
         remedy=WriteCatalogue(
             f"give out ids from {end} on",
             folder.root / f"{LOG_NAME}-0",
-            (("producer-ids", {"next": end}),),
+            ((producer_ids.KEY, {"next": end}),),
         )
         if view.is_whole
         else None,
     )
+
+
+# ---- damaged batches -----------------------------------------------------------------------------
+
+
+def explained(found: Iterable[Finding], view: CatalogueView, folder: Folder) -> Iterator[Finding]:
+    """The same findings of the catalogue's segments, with what they mean for what it says."""
+    for each in found:
+        remedy = each.remedy
+        if isinstance(remedy, EditSegment) and remedy.edit.header is None:
+            yield _edited(each, remedy, view, folder)
+        elif isinstance(remedy, FillHole):
+            yield replace(each, means=_older(view, remedy.first_offset))
+        else:
+            yield each
+
+
+def _edited(finding: Finding, remedy: EditSegment, view: CatalogueView, folder: Folder) -> Finding:
+    edit = remedy.edit
+    with Reader(remedy.directory / file_name(remedy.base_offset, ".log")) as reader:
+        region = bytes(reader.get(edit.start, min(edit.end - edit.start, _REGION_MAX)))
+    whole = set_right(region, edit.first_offset, None)
+    if whole is not None:
+        means = "the broker does not start, though one bit is all that is wrong"
+        return _with(finding, remedy, means, "set that bit right; nothing is lost", whole)
+    key = key_of(region)
+    if key is None or not _is_believed(key, view) or edit.first_offset >= edit.next_offset:
+        return _scattered(finding, remedy, view, region)
+    before = view.newest.get(key)
+    is_later = before is not None and before[0] > edit.first_offset
+    value = None if before is None else before[1]
+    if is_later:
+        means = f"it was about {key}, of which a later record says more"
+    elif key.partition("/")[0] in RIGHTS:
+        value = _closed(key)
+        means = f"what it said of {key} is lost; who is let in by mistake is worse than who is not"
+    else:
+        if key.startswith("topic/") and not _has_folder(folder, key.partition("/")[2]):
+            value = None
+        means = f"what it said of {key} is lost, which goes back to what was said before"
+    gone = "is gone" if value is None else "is there"
+    return _with(
+        finding,
+        remedy,
+        means,
+        f"let the catalogue say that {key} {gone}",
+        _about(key, value, before is None, edit),
+    )
+
+
+def _about(key: str, value: Json, is_new: bool, edit: Edit) -> bytes:
+    place = (edit.first_offset, edit.next_offset, edit.leader_epoch)
+    if is_new and value is None:  # a topic that was made there: its folders have the rest
+        return empty_batch(*place, timestamp=0)
+    return batch_of({key: value}, *place)
+
+
+def _scattered(
+    finding: Finding, remedy: EditSegment, view: CatalogueView, region: bytes
+) -> Finding:
+    """Several batches, or one that nobody can read: rights that it names are taken away."""
+    edit = remedy.edit
+    means = _older(view, edit.first_offset)
+    named = {
+        key: _closed(key)
+        for key in view.rights_before(edit.first_offset)
+        if varint.encode(len(key.encode())) + key.encode() in region
+    }
+    end = edit.first_offset + len(named)
+    if not named or end >= edit.next_offset:
+        return replace(finding, means=means)
+    epoch = edit.leader_epoch
+    batch = batch_of(named, edit.first_offset, end, epoch)
+    batch += empty_batch(end, edit.next_offset, epoch)
+    return _with(finding, remedy, means, f"{remedy.says}; gone are {_named(named)}", batch)
+
+
+def _with(finding: Finding, remedy: EditSegment, means: str, says: str, batch: bytes) -> Finding:
+    edit = replace(remedy.edit, batch=batch)
+    return replace(finding, means=means, remedy=replace(remedy, says=says, edit=edit))
+
+
+def _older(view: CatalogueView, offset: int) -> str:
+    rights = view.rights_before(offset)
+    says = "the broker does not start; topics, settings, quotas go back to what was said of them before"
+    if not rights:
+        return f"{says}, and what was new is lost"
+    return (
+        f"{says}; it may have taken rights away, or changed passwords, of these: {_named(rights)}"
+    )
+
+
+def _named(keys: Collection[str]) -> str:
+    more = f" and {len(keys) - _NAMED_MAX:,} more" if len(keys) > _NAMED_MAX else ""
+    return ", ".join([*keys][:_NAMED_MAX]) + more
+
+
+def _has_folder(folder: Folder, name: str) -> bool:
+    return any(topic == name for topic, _ in folder.partitions)
+
+
+def _closed(key: str) -> Json:
+    """Of what may be said of a right or a user, that which lets nobody in."""
+    return {} if _denies(key) else None
+
+
+def _denies(key: str) -> bool:
+    kind, _, name = key.partition("/")
+    try:
+        return kind == "acl" and json.loads(name)[6] == Permission.DENY
+    except (ValueError, LookupError, TypeError):
+        return False
+
+
+def _is_believed(key: str, view: CatalogueView) -> bool:
+    """Damage may lie in the key, too. One that nobody knows must be of a kind that does no harm."""
+    return key in view.newest or key.startswith("topic/") or _denies(key)

@@ -14,22 +14,27 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from headwater.broker import offsets_topic
 from headwater.broker.inspection import catalogue, folder, groups, shares, transactions
-from headwater.broker.inspection.catalogue import CatalogueView
+from headwater.broker.inspection.catalogue_view import CatalogueView
 from headwater.broker.inspection.facts import Facts, Place
-from headwater.broker.inspection.finding import Finding, Severity
+from headwater.broker.inspection.findings import Finding, Severity
 from headwater.broker.inspection.folder import Folder
 from headwater.broker.inspection.folders import Folders
 from headwater.broker.inspection.groups import GroupsView
-from headwater.broker.inspection.partition import PartitionCheck, facts_of
+from headwater.broker.inspection.partition import PartitionCheck
+from headwater.broker.inspection.promises import facts_of
 from headwater.broker.inspection.remedy import EditSegment, MoveAside, WriteMeta
 from headwater.broker.inspection.segments import Options, Visitor
 from headwater.broker.inspection.shares import SharesView
+from headwater.broker.inspection.testimony import Testimony
 from headwater.broker.inspection.transactions import TransactionsView
+from headwater.broker.internal_topics import (
+    CONSUMER_OFFSETS,
+    SHARE_GROUP_STATE,
+    TRANSACTION_STATE,
+)
 from headwater.broker.settings import Settings, topic_config
-from headwater.broker.shares import state_topic as share_topic
-from headwater.broker.transactions import state_topic as transaction_topic
+from headwater.log import meta
 from headwater.log.checkpoints import TopicPartition
 from headwater.log.meta import META, completed, text_of
 
@@ -131,15 +136,18 @@ class _Inspection:
             before = [*self._partition(places[catalogue.KEY])]
             is_damaged = any(isinstance(each.remedy, EditSegment) for each in before)
             self._catalogue.is_whole = self.facts[catalogue.KEY].was_read and not is_damaged
-            yield from before
-        for key, place in sorted(places.items()):
+            self._catalogue.has_holes |= any(each.is_wrong for each in before)
+            yield from catalogue.explained(before, self._catalogue, self._folder)
+        # The coordinator's log first: it tells how transactions ended whose markers are lost.
+        for key in sorted(places, key=lambda key: (key[0] != TRANSACTION_STATE, key)):
             if key != catalogue.KEY:
-                yield from self._partition(place)
+                yield from self._partition(places[key])
         if self._folder.is_kafkas:
             yield _kafkas(self._folder)
             return
-        yield from catalogue.inspect(self._folder, self._catalogue, self.facts)
-        yield from Folders(self._folder, self._catalogue, self.facts).inspect()
+        known = self._transactions.known.values()
+        yield from catalogue.inspect(self._folder, self._catalogue, self.facts, known)
+        yield from Folders(self._folder, self._catalogue, self.facts, self._testimony()).inspect()
         yield from transactions.inspect(self._transactions, self.facts, self._now_ms)
         topics: dict[str, UUID | None] = dict.fromkeys(name for name, _ in self.facts)
         if self._catalogue.topics:
@@ -148,10 +156,23 @@ class _Inspection:
         names = {topic.id: topic.name for topic in self._catalogue.topics.values()}
         yield from shares.inspect(self._shares, self.facts, names)
 
+    def _testimony(self) -> Testimony:
+        return Testimony(
+            self._groups.topic_ids(),
+            frozenset(key.topic_id for key in self._shares.starts),
+            {
+                CONSUMER_OFFSETS: self._groups.keys,
+                TRANSACTION_STATE: self._transactions.keys,
+                SHARE_GROUP_STATE: self._shares.keys,
+            },
+        )
+
     def _small_files(self) -> Iterator[Finding]:
         for name, why in self._folder.damaged.items():
             means = "the next start reads more of the logs to find its way"
-            if name == META:
+            if name == META and meta.FORMAT_LINE in why:
+                means = "the broker does not start"
+            elif name == META:
                 means = "the next start makes a new one, with another cluster id: who knows the old one, as "
                 means += "Spark's source does, takes this for another log; restore it from a copy"
             yield Finding(
@@ -181,7 +202,10 @@ class _Inspection:
         topic = self._catalogue.topics.get(place.topic)
         config = topic_config(Settings({}), topic.configs if topic is not None else {})
         gaps = topic is None or config.compact
-        facts = self.facts[place.key] = facts_of(self._folder, place, gaps=gaps)
+        is_known = topic is not None and place.number < topic.partitions
+        known = is_known or place.key == catalogue.KEY or not self._catalogue.is_whole
+        facts = self.facts[place.key] = facts_of(self._folder, place, gaps=gaps, is_known=known)
+        facts.decisions = self._transactions.decisions
         options = Options(
             decode=not self._quick,
             batch_bytes_max=config.max_message_bytes if topic is not None else 2**31,
@@ -192,11 +216,11 @@ class _Inspection:
     def _visitor(self, place: Place) -> Visitor | None:
         if place.key == catalogue.KEY:
             return self._catalogue.visit
-        if place.topic == transaction_topic.NAME:
+        if place.topic == TRANSACTION_STATE:
             return self._transactions.visitor(place.number)
-        if place.topic == offsets_topic.NAME:
+        if place.topic == CONSUMER_OFFSETS:
             return self._groups.visitor(place.number)
-        if place.topic == share_topic.NAME:
+        if place.topic == SHARE_GROUP_STATE:
             return self._shares.visitor(place.number)
         return None
 

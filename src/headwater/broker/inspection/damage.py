@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headwater.broker.inspection.correction import correction
 from headwater.broker.inspection.facts import Facts
-from headwater.broker.inspection.finding import Finding, Severity
+from headwater.broker.inspection.findings import Finding, Severity
 from headwater.broker.inspection.reader import Reader
 from headwater.broker.inspection.remedy import (
     CutTail,
@@ -20,14 +21,7 @@ from headwater.broker.inspection.remedy import (
     MoveAside,
     Remedy,
 )
-from headwater.broker.inspection.scan import (
-    LARGE_BYTES,
-    Broken,
-    Misplaced,
-    Missing,
-    Whole,
-    mended_header,
-)
+from headwater.broker.inspection.scan import Broken, Misplaced, Missing, Whole
 from headwater.log.segment import SUFFIXES
 from headwater.record import batch as batches
 from headwater.record.batch import HEADER_BYTES
@@ -209,30 +203,23 @@ class Damage:
     ) -> Finding:
         what = f"bytes {seen.position} to {seen.end - 1} are no whole batch: {seen.why}"
         ends = self._end(seen.follows, limit) if seen.next_offset is None else seen.next_offset
-        head = None
-        if seen.end - seen.position <= LARGE_BYTES:
-            region = reader.get(seen.position, seen.end - seen.position)
-            head = mended_header(region, seen.follows, ends if limit or seen.next_offset else None)
-        if head is None:
+        right = correction(reader, seen, ends if limit or seen.next_offset else None)
+        if right is None:
             edit = Edit(seen.position, seen.end, seen.follows, ends, epoch)
             return self._hole(file, what, edit)
-        header = batches.read_header(head)
-        edit = Edit(seen.position, seen.end, header.base_offset, header.next_offset, epoch, head)
+        header = right.header
+        offsets = header.base_offset, header.next_offset
+        edit = Edit(seen.position, seen.end, *offsets, epoch, right.head, right.batch)
         self._facts.end_offset = header.next_offset
         return self._finding(
             file,
             "batch-damaged",
             Severity.DAMAGE,
-            f"{what}; only its frame is damaged, the records are whole",
+            f"{what}; {right.what}",
             _REFUSED,
             header.base_offset,
             header.last_offset,
-            EditSegment(
-                "write the right frame; no record is lost",
-                file.path.parent,
-                file.base_offset,
-                edit,
-            ),
+            EditSegment(right.says, file.path.parent, file.base_offset, edit),
         )
 
     def _hole(self, file: SegmentFile, what: str, edit: Edit) -> Finding:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from headwater.broker.inspection.facts import EpochRun, Facts
-from headwater.broker.inspection.finding import Finding, Severity
+from headwater.broker.inspection.findings import Finding, Severity
 from headwater.broker.inspection.remedy import Edit, EditSegment, WriteEpochs
 from headwater.log import checkpoints
 from headwater.log.files import Files

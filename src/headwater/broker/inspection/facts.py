@@ -9,6 +9,8 @@ import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headwater.broker.inspection.decisions import Decisions
+from headwater.broker.producer_ids import MADE_UP
 from headwater.log.producers import Producers
 from headwater.record.batch import BatchHeader
 
@@ -48,7 +50,8 @@ class Began:
 
     first_offset: int
     timestamp: int
-    epoch: int
+    epochs: set[int]
+    """Of its batches. Where there are several, a marker between two transactions is lost."""
     last_offset: int
     """Of its records so far, up to the first hole."""
     hole: tuple[int, int] | None = None
@@ -57,6 +60,16 @@ class Began:
     """What cannot be read there is a marker of this producer, and not one that aborts."""
     has_resumed: bool = False
     """There are records of it behind the hole."""
+
+    @classmethod
+    def with_(cls, header: BatchHeader) -> Began:
+        """By its first batch."""
+        first = (header.base_offset, header.max_timestamp)
+        return cls(*first, {header.producer_epoch}, header.last_offset)
+
+    @property
+    def epoch(self) -> int:
+        return max(self.epochs)
 
     @property
     def may_have_committed(self) -> bool:
@@ -95,13 +108,14 @@ class Facts:
     place: Place
     promise: Promise
     start_offset: int
+    """As its own file has it or, where there is none, the checkpoint."""
+    told_start: int = 0
     """As the checkpoint has it."""
     topic_id: uuid.UUID | None = None
     gaps: bool = False
     """Compaction may have taken offsets."""
     first_offset: int = 0
     end_offset: int = 0
-    newest_epoch: int = 0
     batches: int = 0
     records: int = 0
     bytes: int = 0
@@ -109,11 +123,29 @@ class Facts:
     began: dict[int, Began] = field(default_factory=dict)
     hidden: list[Hidden] = field(default_factory=list)
     producer_id_max: int = -1
+    decisions: Decisions = field(default_factory=Decisions)
+    """What the coordinator's log says of transactions, as far as it has been read."""
     idle_markers: int = 0
     oversize: int = 0
     epoch_runs: list[EpochRun] = field(default_factory=list)
     was_read: bool = True
     """False: something could not be read at all."""
+
+    def has_producer(self, producer_id: int) -> None:
+        """Anybody may write an id of his own making: the largest are no broker's."""
+        if producer_id < MADE_UP:
+            self.producer_id_max = max(self.producer_id_max, producer_id)
+
+    def leave_unread(self, limit: int | None) -> None:
+        """A segment could not be read; the next one begins at `limit`, if there is one."""
+        self.was_read = False
+        self.end_offset = limit if limit is not None else self.promise.offset
+
+    def pass_over(self, first: int, last: int, marker_of: int | None = None) -> None:
+        """These cannot be read: what is open may have ended there."""
+        for producer_id, began in self.began.items():
+            if began.hole is None and first <= last:
+                began.hole, began.has_lost_marker = (first, last), producer_id == marker_of
 
     @property
     def start(self) -> int:

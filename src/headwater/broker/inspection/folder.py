@@ -19,11 +19,11 @@ from headwater.errors import HeadwaterError
 from headwater.format_version import NewerFormat
 from headwater.log import checkpoints, meta
 from headwater.log.checkpoints import TopicPartition
+from headwater.log.copies import ASIDE
 from headwater.log.files import Files
 from headwater.log.meta import META, read_lines
 from headwater.log.store import CLEAN, LOCK
 
-ASIDE = "set-aside"
 KAFKA_METADATA = "__cluster_metadata-0"
 STRAY = re.compile(r"(.+-\d+)\.[0-9a-f]{32}-stray")
 _OFFSET_FILES = (
@@ -138,6 +138,11 @@ def _read_meta(folder: Folder, names: list[str]) -> None:
         meta.check_format(folder.root, found)
     except NewerFormat as error:
         raise CannotLook(error.sentence, hint=error.hint) from error
+    except meta.DamagedFormat:
+        folder.damaged[META] = (
+            f"no version writes {meta.FORMAT_LINE}={found.pop(meta.FORMAT_LINE)[:20]!r}"
+        )
+        return
     folder.node_id = found.get("node.id")
     if not (found.get("cluster.id") and (folder.node_id or "").isdigit()):
         folder.damaged[META] = "it does not name a cluster and a node"

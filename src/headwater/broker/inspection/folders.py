@@ -13,21 +13,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headwater.broker.catalogue import LOG_NAME, Topic
-from headwater.broker.inspection.catalogue import KEY, CatalogueView, configs_for, topic_record
+from headwater.broker.inspection.catalogue import KEY, configs_for, topic_record
+from headwater.broker.inspection.catalogue_view import CatalogueView
 from headwater.broker.inspection.facts import Facts
-from headwater.broker.inspection.finding import Finding, Severity
+from headwater.broker.inspection.findings import Finding, Severity
 from headwater.broker.inspection.folder import Folder
-from headwater.broker.inspection.remedy import (
-    Remedy,
-    RenameFolder,
-    WriteCatalogue,
-    WriteTopicId,
-)
+from headwater.broker.inspection.remedy import Remedy, RenameFolder, WriteCatalogue, WriteTopicId
+from headwater.broker.inspection.testimony import Testimony
 from headwater.log import checkpoints
 from headwater.log.checkpoints import TopicPartition
 from headwater.log.files import Files
 
 _SET_ASIDE = "the next start sets it aside, and its records cannot be read"
+_WRITTEN = "the next start writes it, because folder and catalogue agree on the name"
+_KEPT = "with configs under which nothing is removed; its own configs are lost, set them again"
 
 
 @dataclass(slots=True)
@@ -37,6 +36,7 @@ class Folders:
     folder: Folder
     view: CatalogueView
     facts: Mapping[TopicPartition, Facts]
+    testimony: Testimony
 
     def inspect(self) -> Iterator[Finding]:
         for finding in (*self._missing(), *self._present(), *self._strays(), *self._others()):
@@ -51,7 +51,8 @@ class Folders:
 
     def _missing(self) -> Iterator[Finding]:
         strays = set(self.folder.strays.values())
-        for topic in self.view.topics.values():
+        for known in self.view.topics.values():
+            topic = self.testimony.made_again(known, self.view, self.facts) or known
             for number in range(topic.partitions):
                 key = (topic.name, number)
                 if key not in self.folder.partitions and key not in strays:
@@ -100,29 +101,31 @@ class Folders:
         elsewhere = self.view.gone.get(found) if found is not None else None
         if elsewhere is not None or (found in self.view.by_id()):
             whose = elsewhere or self.view.by_id()[found].name if found is not None else ""
+            is_removed = elsewhere is not None or not facts.batches
+            fate = "removes it" if is_removed else "sets it aside"
             return self._finding(
                 facts,
                 "folder-of-another-topic",
                 Severity.DAMAGE if facts.records else Severity.NOTE,
                 f"the folder is of another topic: {checkpoints.encode_topic_id(found or topic.id)}, "
                 f"which was or is called {whose}",
-                "the next start sets it aside and begins the partition anew, empty",
-                RenameFolder("set the folder aside", place.directory, _stray_name(place.directory)),
+                f"the next start {fate} and begins the partition anew, empty",
+                _set_aside(place.directory),
             )
-        what = (
-            "does not say which topic it is of" if found is None else "names a topic unknown here"
-        )
+        what, means = "does not say which topic it is of", _WRITTEN
+        if found is not None:
+            what = "names a topic unknown here"
+            means = means if checkpoints.is_misread(found, topic.id) else _SET_ASIDE
+        again = self.testimony.made_again(topic, self.view, self.facts)
         return self._finding(
             facts,
             "topic-id-wrong",
             Severity.DAMAGE if facts.batches or found is not None else Severity.NOTE,
             f"{checkpoints.PARTITION_METADATA} {what}",
-            _SET_ASIDE
-            if found is not None and not checkpoints.is_misread(found, topic.id)
-            else "the next start writes it, because folder and catalogue agree on the name",
-            WriteTopicId(
-                "write the topic's id there, as the catalogue has it", place.directory, topic.id
-            ),
+            means,
+            self._write(f"put {topic.name} into the catalogue as it was made again, {_KEPT}", again)
+            if again
+            else WriteTopicId("write the id that the catalogue has", place.directory, topic.id),
         )
 
     def _beyond(self, topic: Topic, facts: Facts) -> Finding:
@@ -155,7 +158,7 @@ class Folders:
                     "folder-of-deleted-topic",
                     Severity.NOTE,
                     "the topic was deleted, and a crash has left this folder of it",
-                    "nobody reads it; the next start sets it aside",
+                    "nobody reads it; the next start removes it",
                 )
             elif owner is not None:
                 yield self._finding(
@@ -164,38 +167,42 @@ class Folders:
                     Severity.NUISANCE,
                     f"it says that it is of topic {owner.name}, which has a folder of its own",
                     "nobody reads it; perhaps somebody has copied or renamed a folder",
-                    RenameFolder(
-                        "set the folder aside",
-                        facts.place.directory,
-                        _stray_name(facts.place.directory),
-                    ),
+                    _set_aside(facts.place.directory),
+                )
+            elif self._was_being_made(keys):
+                yield self._finding(
+                    facts,
+                    "folder-of-unborn-topic",
+                    Severity.NOTE,
+                    f"an empty folder of topic {name}, which the catalogue does not know",
+                    "a crash while the topic was made explains it; the next start "
+                    + ("leaves it" if found is None else "removes it"),
                 )
             else:
                 yield self._adopted(name, keys, facts, majority)
 
+    def _was_being_made(self, keys: list[TopicPartition]) -> bool:
+        """Nobody was told that the topic is there: the folders come first, then the catalogue."""
+        is_empty = not any(self.facts[key].batches for key in keys)
+        return is_empty and self._has_catalogue and not self.view.has_holes
+
     def _adopted(
         self, name: str, keys: list[TopicPartition], facts: Facts, topic_id: uuid.UUID | None
     ) -> Finding:
-        partitions = max(number for _, number in keys) + 1
-        chosen = topic_id or uuid.uuid5(uuid.NAMESPACE_OID, str(sorted(keys)))
+        taken = {*self.view.gone, *self.view.by_id()}
+        chosen = topic_id or self.testimony.topic_id(name, self.facts, taken)
+        partitions = self.testimony.partitions(name, max(number for _, number in keys) + 1)
         topic = Topic(name, chosen, partitions, configs_for(name))
-        remedy: Remedy = self._write(
-            f"put {name} back into the catalogue, with configs under which nothing is removed; its "
-            f"own configs are lost, set them again",
+        what = f"without the catalogue nobody knows {name}"
+        means = "the broker does not start, and its records cannot be read"
+        if self._has_catalogue:
+            what, means = f"the catalogue has never heard of {name}", _SET_ASIDE
+        severity = Severity.DAMAGE if facts.records else Severity.NUISANCE
+        remedy = self._write(
+            f"put {name} back into the catalogue, {_KEPT}",
             topic,
         )
-        return self._finding(
-            facts,
-            "folder-unknown",
-            Severity.DAMAGE if facts.records else Severity.NUISANCE,
-            f"the catalogue has never heard of {name}"
-            if self._has_catalogue
-            else f"without the catalogue nobody knows {name}",
-            _SET_ASIDE
-            if self._has_catalogue
-            else "the broker does not start, and its records cannot be read",
-            remedy,
-        )
+        return self._finding(facts, "folder-unknown", severity, what, means, remedy)
 
     def _strays(self) -> Iterator[Finding]:
         for name, key in self.folder.strays.items():
@@ -212,42 +219,27 @@ class Folders:
         is_free = current is None or (current.was_read and not current.batches)
         remedy: Remedy | None = None
         severity, means = Severity.NOTE, "nobody reads it; it may be deleted if it is not wanted"
+        back = RenameFolder("give it its name back", path, self.folder.root / f"{key[0]}-{key[1]}")
         if found is not None and found in self.view.gone:
             what = f"a folder that was set aside; its topic {key[0]} was deleted"
         elif is_free and topic is not None and found in (topic.id, None):
             what = "a folder that was set aside, of a partition that is empty now"
-            severity, means = Severity.DAMAGE, "its records cannot be read"
-            remedy = RenameFolder(
-                "give it its name back", path, self.folder.root / f"{key[0]}-{key[1]}"
-            )
+            severity, means, remedy = Severity.DAMAGE, "its records cannot be read", back
         elif topic is None and found is not None and found not in self.view.by_id():
             what = "a folder that was set aside, of a topic that the catalogue never heard of"
             severity, means = Severity.DAMAGE, "its records cannot be read"
-            if current is None:
-                remedy = RenameFolder(
-                    "give it its name back", path, self.folder.root / f"{key[0]}-{key[1]}"
-                )
+            remedy = back if current is None else None
         else:
             what = "a folder that was set aside"
         return Finding("folder-set-aside", severity, name, what, means, *key, remedy=remedy)
 
     def _others(self) -> Iterator[Finding]:
+        doomed = ("a partition that was being deleted", "the next start removes it")
         for name in self.folder.doomed:
-            yield Finding(
-                "folder-doomed",
-                Severity.NOTE,
-                name,
-                "a partition that was being deleted",
-                "nobody reads it; the next start removes it",
-            )
+            yield Finding("folder-doomed", Severity.NOTE, name, *doomed)
+        unknown = ("nothing in a data folder has this name", "nobody reads it")
         for name in self.folder.unknown:
-            yield Finding(
-                "unknown-file",
-                Severity.NOTE,
-                name,
-                "nothing in a data folder has this name",
-                "nobody reads it",
-            )
+            yield Finding("unknown-file", Severity.NOTE, name, *unknown)
 
     def _write(self, says: str, topic: Topic) -> WriteCatalogue:
         return WriteCatalogue(says, self.folder.root / f"{LOG_NAME}-0", (topic_record(topic),))
@@ -267,5 +259,6 @@ class Folders:
         )
 
 
-def _stray_name(directory: Path) -> Path:
-    return directory.with_name(f"{directory.name}.{uuid.uuid4().hex}-stray")
+def _set_aside(directory: Path) -> RenameFolder:
+    stray = directory.with_name(f"{directory.name}.{uuid.uuid4().hex}-stray")
+    return RenameFolder("set the folder aside", directory, stray)

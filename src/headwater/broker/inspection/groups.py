@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -14,8 +15,9 @@ from headwater.broker.groups.consumer import record_reader
 from headwater.broker.groups.cursor import BadRecord
 from headwater.broker.groups.records import GroupKey, OffsetKey, OffsetValue
 from headwater.broker.inspection.facts import Facts
-from headwater.broker.inspection.finding import Finding, Severity
+from headwater.broker.inspection.findings import Finding, Severity
 from headwater.broker.inspection.segments import Visitor
+from headwater.broker.inspection.testimony import HashedKeys
 from headwater.broker.inspection.transactions import bad_records
 from headwater.broker.offsets_topic import NAME, Settling
 from headwater.log.checkpoints import TopicPartition
@@ -32,6 +34,15 @@ class GroupsView:
 
     committed: dict[OffsetKey, OffsetValue] = field(default_factory=dict)
     bad: list[tuple[int, int, str]] = field(default_factory=list)
+    keys: HashedKeys = field(default_factory=HashedKeys)
+
+    def topic_ids(self) -> dict[str, UUID]:
+        """Topic → the id that most commits name for it; of two as many, the one of the later commit."""
+        votes: dict[str, Counter[UUID]] = {}
+        for key, value in reversed(self.committed.items()):
+            if value.topic_id:
+                votes.setdefault(key.topic, Counter())[value.topic_id] += 1
+        return {topic: found.most_common(1)[0][0] for topic, found in votes.items()}
 
     def visitor(self, number: int) -> Visitor:
         settling = Settling(number)
@@ -42,6 +53,7 @@ class GroupsView:
             for key, value, _ in settling.settled(Batch(header, bytes(data), good)):
                 read = _read(key, value)
                 if read is not None:
+                    self.keys.seen(number, read[0].group_id)
                     self._set(*read)
 
         return visit

@@ -1,4 +1,4 @@
-"""One partition's folder: which files it has, how far it promised to be, then its segments.
+"""One partition's folder: which files it has, then its segments.
 
 `check` calls `inspect` for every partition. The small files beside the segments are judged here.
 """
@@ -11,11 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from headwater.broker import internal_topics
-from headwater.broker.inspection import epochs, segment_files
+from headwater.broker.inspection import epochs, markers, segment_files
 from headwater.broker.inspection.damage import Damage
-from headwater.broker.inspection.facts import Facts, Place, Promise
-from headwater.broker.inspection.finding import Finding, Severity
+from headwater.broker.inspection.facts import Facts
+from headwater.broker.inspection.findings import Finding, Severity
 from headwater.broker.inspection.folder import Folder
+from headwater.broker.inspection.promises import durable_offset
 from headwater.broker.inspection.remedy import FillHole, MoveAside, Remedy, SetCheckpoint
 from headwater.broker.inspection.segment_files import SegmentFile
 from headwater.broker.inspection.segments import (
@@ -26,8 +27,6 @@ from headwater.broker.inspection.segments import (
 )
 from headwater.broker.inspection.snapshots import SNAPSHOT, Snapshots
 from headwater.log import aborted_transactions, checkpoints
-from headwater.log.files import Files
-from headwater.log.recovery import stopped_at
 from headwater.log.segment import SUFFIXES, offset_named
 from headwater.log.swap import CLEANED, DELETED, SWAP
 
@@ -35,56 +34,10 @@ _KNOWN = (
     checkpoints.LEADER_EPOCHS,
     checkpoints.PARTITION_METADATA,
     checkpoints.DURABLE_OFFSET,
+    checkpoints.START_OFFSET,
+    checkpoints.CLEANED_OFFSET,
     aborted_transactions.CHECKSUMS,
 )
-
-
-def facts_of(folder: Folder, place: Place, *, gaps: bool) -> Facts:
-    """What the checkpoints say of a partition, before its segments are looked at."""
-    recovery = folder.offsets.get(checkpoints.RECOVERY_POINTS, {})
-    durable, is_valid = _durable_offset(place.directory)
-    if place.topic == internal_topics.CATALOGUE and not is_valid:
-        durable = _told_otherwise(place.directory)
-    stopped = _stopped_at(place.directory) if folder.is_clean else 0
-    promise = Promise(
-        max(recovery.get(place.key, 0), durable, stopped),
-        is_valid or (folder.is_clean and (place.key in recovery or stopped > 0)),
-        folder.is_clean,
-    )
-    facts = Facts(place, promise, folder.offset(checkpoints.START_OFFSETS, place.key))
-    facts.gaps = gaps or folder.offset(checkpoints.CLEANED_OFFSETS, place.key) > 0
-    try:
-        facts.topic_id = checkpoints.read_topic_id(Files(), place.directory)
-    except OSError:
-        facts.was_read = False
-    return facts
-
-
-def _durable_offset(directory: Path) -> tuple[int, bool]:
-    try:
-        data = (directory / checkpoints.DURABLE_OFFSET).read_bytes()
-    except OSError:
-        return 0, False
-    offset = checkpoints.read_durable_offset(Files(), directory)
-    return offset, data == checkpoints.pack_durable_offset(offset)
-
-
-def _stopped_at(directory: Path) -> int:
-    try:
-        return stopped_at(Files(), directory)
-    except OSError:
-        return 0
-
-
-def _told_otherwise(directory: Path) -> int:
-    """How far the catalogue was by the other files beside it; a start believes these, too."""
-    try:
-        known = checkpoints.read_epochs(Files(), directory)
-        names = [path.name for path in directory.iterdir() if path.name.endswith(SNAPSHOT)]
-    except OSError:
-        return 0
-    offsets = [each for name in names if (each := offset_named(name, SNAPSHOT)) is not None]
-    return max(known[-1][1] if known else 0, *offsets, 0)
 
 
 class PartitionCheck:
@@ -117,7 +70,7 @@ class PartitionCheck:
         ]
         yield from (self._refused(base, names) for base in refused)
         files = [*segment_files.found(directory, names, refused)]
-        yield from self._start_nonsense(files)
+        yield from segment_files.start_findings(self._folder.root, facts, files)
         while len(files) > 1 and files[1].base_offset <= facts.start_offset:
             files.pop(0)  # removed by retention, or about to be
         options = replace(self._options, aborted_before=taken.believed(self._folder.is_clean))
@@ -210,7 +163,7 @@ class PartitionCheck:
             remedy = MoveAside("put it aside; it is written again", (path,))
             yield replace(unreadable(self._facts, path, error), remedy=remedy)
             return
-        if data and not _durable_offset(self._place.directory)[1]:
+        if data and not durable_offset(self._place.directory)[1]:
             yield self._finding(
                 path.name,
                 "durable-offset-damaged",
@@ -223,37 +176,6 @@ class PartitionCheck:
 
     # ---- how far it is -------------------------------------------------------------------------
 
-    def _start_nonsense(self, files: list[SegmentFile]) -> Iterator[Finding]:
-        """A start offset beyond everything makes the next start drop all records."""
-        facts = self._facts
-        if not files or facts.start_offset <= facts.promise.offset:
-            return
-        if facts.start_offset <= files[-1].base_offset:
-            return
-        if not (facts.promise.is_known or files[-1].path.stat().st_size):
-            return  # durability=os: what was deleted may not even have reached the disk
-        end = segment_files.end_by_headers(files[-1])
-        if facts.start_offset <= end:
-            return
-        right = files[0].base_offset
-        yield self._finding(
-            "",
-            "start-beyond-end",
-            Severity.DAMAGE,
-            f"{checkpoints.START_OFFSETS} lets it begin at offset {facts.start_offset}, but it ends "
-            f"at {end}",
-            "the next start does not believe it"
-            if facts.promise.is_clean or (facts.promise.is_known and facts.promise.offset == end)
-            else "the next start would drop every record of this partition",
-            remedy=SetCheckpoint(
-                f"let it begin at offset {right}",
-                self._folder.root / checkpoints.START_OFFSETS,
-                self._place.key,
-                right or None,
-            ),
-        )
-        facts.start_offset = right
-
     def _ends(self, files: list[SegmentFile]) -> Iterator[Finding]:
         facts = self._facts
         if not files:
@@ -261,7 +183,8 @@ class PartitionCheck:
         promised = max(facts.promise.offset, facts.start_offset)
         if facts.was_read and facts.end_offset < promised:
             epoch = facts.epoch_runs[-1].epoch if facts.epoch_runs else 0
-            yield Damage(facts).gap(facts.end_offset, promised, epoch)
+            facts.pass_over(facts.end_offset, promised - 1)
+            yield markers.put_back(Damage(facts).gap(facts.end_offset, promised, epoch), facts)[0]
             facts.end_offset = promised
         if (
             facts.was_read
@@ -269,7 +192,7 @@ class PartitionCheck:
             and not self._folder.is_kafkas
         ):
             # Retention writes down where a partition begins before it removes anything.
-            is_told = checkpoints.START_OFFSETS in self._folder.offsets
+            is_told = facts.start_offset > 0 or checkpoints.START_OFFSETS in self._folder.offsets
             gone = (
                 "these records are gone unless there is a copy elsewhere; readers begin behind them"
             )

@@ -10,7 +10,6 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 
 from crc32c import crc32c
 
@@ -43,12 +42,7 @@ class Reader:
     def __enter__(self) -> Reader:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.close(self._descriptor)
 
     def get(self, position: int, size: int) -> memoryview:

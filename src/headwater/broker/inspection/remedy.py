@@ -69,7 +69,9 @@ class Edit:
     next_offset: int
     leader_epoch: int
     header: bytes | None = None
-    """The right header for the bytes behind it; None: an empty batch with these offsets."""
+    """The right header for the bytes behind it; None: a batch with these offsets."""
+    batch: bytes | None = None
+    """What has these offsets from now on; None: an empty batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,8 @@ class FillHole(Remedy):
     first_offset: int
     next_offset: int
     leader_epoch: int
+    batch: bytes | None = None
+    """What has these offsets from now on; None: an empty batch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from headwater.broker.inspection.reader import PIECE_BYTES, Reader
 from headwater.log.tail_scan import OFFSETS_PER_SEGMENT
 from headwater.record import batch as batches
+from headwater.record import varint
 from headwater.record.batch import CRC_START, HEADER_BYTES, BatchHeader
 from headwater.record.errors import CorruptBatch, RecordError
 
@@ -67,7 +68,7 @@ def scan(
     resumed = False
     while position < reader.size:
         try:
-            header = _whole(reader, position)
+            header = whole(reader, position)
         except RecordError as error:
             end, beyond = _resync(reader, position, follows, limit)
             next_offset = None if beyond is None else beyond.base_offset
@@ -97,7 +98,7 @@ def scan(
         follows = header.next_offset
 
 
-def _whole(reader: Reader, position: int) -> BatchHeader:
+def whole(reader: Reader, position: int) -> BatchHeader:
     """The header of an intact batch. Raises RecordError."""
     header = batches.read_header(reader.get(position, HEADER_BYTES))
     if position + header.size > reader.size:
@@ -195,30 +196,21 @@ def _plausible(
     ):
         return None
     try:
-        return _whole(reader, position)
+        return whole(reader, position)
     except RecordError:
         return None
 
 
-def mended_header(region: memoryview, follows: int, next_offset: int | None) -> bytes | None:
-    """The header of a broken region if only what no checksum covers is wrong with it.
-
-    That is the base offset, the length, the leader epoch and the magic. None if more is wrong.
-    """
-    if len(region) < HEADER_BYTES:
-        return None
-    head = bytearray(region[:HEADER_BYTES])
-    head[8:12] = (len(region) - batches.LOG_OVERHEAD).to_bytes(4, "big", signed=True)
-    head[16] = 2
+def key_of(region: bytes) -> str | None:
+    """The key of the only record in a damaged batch."""
     try:
-        header = batches.read_header(head)
-        batches.check_crc(bytes(head) + bytes(region[HEADER_BYTES:]), 0, header)
-    except RecordError:
+        if batches.read_header(region).size != len(region):
+            return None
+        end = len(region)
+        _, at = varint.decode(region, HEADER_BYTES, end)  # length
+        _, at = varint.decode(region, at + 1, end, 10)  # attributes, time
+        _, at = varint.decode(region, at, end)  # offset
+        size, at = varint.decode(region, at, end)
+        return region[at : at + size].decode() if 0 < size <= end - at else None
+    except (RecordError, ValueError):
         return None
-    delta = header.last_offset_delta
-    ends = follows + delta + 1
-    if next_offset is None or next_offset == ends:
-        head[0:8] = follows.to_bytes(8, "big")
-    elif not follows <= header.base_offset <= next_offset - delta - 1:
-        return None
-    return bytes(head)

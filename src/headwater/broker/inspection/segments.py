@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from headwater.broker.inspection import indexes
+from headwater.broker.inspection import indexes, markers
 from headwater.broker.inspection.damage import Damage
 from headwater.broker.inspection.facts import Began, EpochRun, Facts, Hidden
-from headwater.broker.inspection.finding import Finding, Severity
+from headwater.broker.inspection.findings import Finding, Severity
 from headwater.broker.inspection.reader import Reader
 from headwater.broker.inspection.remedy import (
     EditSegment,
@@ -22,11 +22,10 @@ from headwater.broker.inspection.remedy import (
     WriteAborted,
 )
 from headwater.broker.inspection.scan import Broken, Missing, Seen, Whole, scan
-from headwater.broker.inspection.segment_files import SegmentFile
+from headwater.broker.inspection.segment_files import SegmentFile, foreign
 from headwater.broker.inspection.writer import is_filler
 from headwater.log import aborted_transactions
 from headwater.log.aborted_transactions import AbortedTransaction
-from headwater.record import batch as batches
 from headwater.record import control, records
 from headwater.record.batch import BatchHeader
 from headwater.record.errors import InvalidBatch, RecordError
@@ -76,24 +75,24 @@ class Segments:
                 yield damage.directory(file) if file.path.is_dir() else damage.beyond_tear(file)
                 continue
             if file.path.is_dir():
-                facts.was_read = False
-                facts.end_offset = limit if limit is not None else facts.promise.offset
+                facts.leave_unread(limit)
                 yield damage.directory(file)
                 continue
             try:
                 with Reader(file.path, self.options.read, passes_over=True) as reader:
-                    yield from self._segment(reader, file, limit, damage)
+                    other = foreign(facts, reader, file, limit)
+                    yield from [other] if other else self._segment(reader, file, limit, damage)
             except OSError as error:
-                facts.was_read = False
-                facts.end_offset = limit if limit is not None else facts.promise.offset
+                facts.leave_unread(limit)
                 yield unreadable(facts, file.path, error)
                 continue
             if limit is not None and facts.end_offset < limit and not self._torn:
                 if self._is_unwritten(files[number + 1 :]):
                     self._torn = True  # a start drops what follows: it was never acknowledged
                 else:
-                    self._pass_over(facts.end_offset, limit - 1)
-                    yield damage.gap(facts.end_offset, limit, self._epoch)
+                    self.facts.pass_over(facts.end_offset, limit - 1)
+                    gap = damage.gap(facts.end_offset, limit, self._epoch)
+                    yield markers.put_back(gap, facts)[0]
                     facts.end_offset = limit
 
     def _is_unwritten(self, following: list[SegmentFile]) -> bool:
@@ -114,7 +113,7 @@ class Segments:
         offsets = indexes.OffsetIndexCheck(file.base_offset, data or b"")
         times = indexes.TimeIndexCheck(file.base_offset, times_data or b"", offsets.last_position)
         found: list[AbortedTransaction] = []
-        markers: set[int] = set()
+        places: set[int] = set()
         facts.end_offset = self._base = file.base_offset
         whole = True
         promised = facts.promise.offset
@@ -127,7 +126,9 @@ class Segments:
                     facts.was_read = whole = False
                     yield unreadable(facts, file.path, failure, finding)
                     continue
-                yield finding
+                told, lost = markers.put_back(finding, facts)
+                places |= {each.last_offset for each in lost}
+                yield told
                 if finding.kind == "torn-tail":
                     self._torn = True
                     break
@@ -138,27 +139,21 @@ class Segments:
             header = seen.header
             offsets.see(seen.position, header)
             times.see(seen.position, header)
-            self._note(seen, found, markers)
+            self._note(seen, found, places)
         facts.bytes += reader.size
         if whole and not self._torn:
             yield from self._indexes(file, data, times_data, offsets, times, limit)
-            yield from self._aborted(file, found, markers)
+            yield from self._aborted(file, found, places, limit)
 
     def _hole(self, finding: Finding, reader: Reader) -> None:
-        """Offsets that cannot be read, and no repair brings back: an open transaction may have ended
-        there."""
+        """Offsets that cannot be read, and no repair brings back: what is open may have ended there."""
         edit = finding.remedy.edit if isinstance(finding.remedy, EditSegment) else None
-        if edit is None or edit.header is not None or finding.first_offset is None:
+        if edit is None or edit.header or edit.batch or finding.first_offset is None:
             return
-        producer_id = _marker_of(
+        producer_id = markers.ended_by(
             reader.get(edit.start, min(edit.end - edit.start, MARKER_BYTES_MAX))
         )
-        self._pass_over(finding.first_offset, edit.next_offset - 1, producer_id)
-
-    def _pass_over(self, first: int, last: int, marker_of: int | None = None) -> None:
-        for producer_id, began in self.facts.began.items():
-            if began.hole is None and first <= last:
-                began.hole, began.has_lost_marker = (first, last), producer_id == marker_of
+        self.facts.pass_over(finding.first_offset, edit.next_offset - 1, producer_id)
 
     def _problem(
         self, seen: Seen, reader: Reader, file: SegmentFile, limit: int | None, damage: Damage
@@ -179,7 +174,7 @@ class Segments:
             return str(error)
         return None
 
-    def _note(self, seen: Whole, found: list[AbortedTransaction], markers: set[int]) -> None:
+    def _note(self, seen: Whole, found: list[AbortedTransaction], places: set[int]) -> None:
         """What this batch tells of the partition."""
         facts, header = self.facts, seen.header
         facts.end_offset = header.next_offset
@@ -197,27 +192,22 @@ class Segments:
         if header.size > self.options.batch_bytes_max:
             facts.oversize += 1
         if header.producer_id >= 0:
-            self._producer(seen, found, markers)
+            self._producer(seen, found, places)
         elif is_filler(header):
-            self._pass_over(header.base_offset, header.last_offset)
+            self.facts.pass_over(header.base_offset, header.last_offset)
         if self.visit is not None:
             self.visit(header, self._decoded, seen.data)
 
-    def _producer(self, seen: Whole, found: list[AbortedTransaction], markers: set[int]) -> None:
+    def _producer(self, seen: Whole, found: list[AbortedTransaction], places: set[int]) -> None:
         facts, header = self.facts, seen.header
         producer_id = header.producer_id
-        facts.producer_id_max = max(facts.producer_id_max, producer_id)
+        facts.has_producer(producer_id)
         if not header.is_control:
             facts.producers.update(header, header.base_offset)
             if header.is_transactional and producer_id not in facts.began:
-                facts.began[producer_id] = Began(
-                    header.base_offset,
-                    header.max_timestamp,
-                    header.producer_epoch,
-                    header.last_offset,
-                )
+                facts.began[producer_id] = Began.with_(header)
             elif header.is_transactional:
-                began = facts.began[producer_id]
+                (began := facts.began[producer_id]).epochs.add(header.producer_epoch)
                 if began.hole is None:
                     began.last_offset = header.last_offset
                 else:
@@ -229,7 +219,7 @@ class Segments:
             marker = control.read_marker(seen.data)
         except (InvalidBatch, RecordError):
             return  # some other control record
-        markers.add(header.base_offset)
+        places.add(header.base_offset)
         ended = facts.began.pop(producer_id, None)
         if ended is None:
             facts.idle_markers += 1
@@ -285,12 +275,18 @@ class Segments:
                 )
 
     def _aborted(
-        self, file: SegmentFile, expected: list[AbortedTransaction], markers: set[int]
+        self,
+        file: SegmentFile,
+        expected: list[AbortedTransaction],
+        places: set[int],
+        end: int | None,
     ) -> Iterator[Finding]:
         path = file.index(aborted_transactions.SUFFIX)
         data = indexes.read(path)
+        hole = range(self.facts.end_offset, end or self.facts.promise.offset)
+        places = places | markers.within(data, file.base_offset, hole)
         problem = indexes.check_aborted(
-            file.base_offset, data, expected, markers, self.options.aborted_before
+            file.base_offset, data, expected, places, self.options.aborted_before
         )
         if problem is None:
             return
@@ -304,7 +300,7 @@ class Segments:
                 "make the list anew from the markers in the log",
                 file.path.parent,
                 file.base_offset,
-                aborted_transactions.pack(_united(data, expected, markers, file.base_offset)),
+                aborted_transactions.pack(markers.united(data, expected, places, file.base_offset)),
             ),
         )
 
@@ -328,34 +324,6 @@ class Segments:
             place.number,
             remedy=remedy,
         )
-
-
-def _marker_of(data: memoryview) -> int | None:
-    """The producer whose transaction these damaged bytes have ended, unless they say that it aborts."""
-    try:
-        header = batches.read_header(data)
-        if not (header.is_control and header.is_transactional):
-            return None
-    except RecordError:
-        return None
-    try:
-        aborts = control.read_marker(data).kind == control.ABORT
-    except (InvalidBatch, RecordError):
-        aborts = False
-    return None if aborts else header.producer_id
-
-
-def _united(
-    data: bytes | None, expected: list[AbortedTransaction], markers: set[int], base_offset: int
-) -> list[AbortedTransaction]:
-    """What the log tells, and what only the old list knew, where its marker is there."""
-    try:
-        old = aborted_transactions.unpack(data or b"", base_offset)
-    except RecordError:
-        old = []
-    entries = {each.last_offset: each for each in old if each.last_offset in markers}
-    entries.update({each.last_offset: each for each in expected})
-    return [entries[offset] for offset in sorted(entries)]
 
 
 def _end_of(seen: Seen) -> int:

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from headwater.broker.inspection.facts import Facts
-from headwater.broker.inspection.finding import Finding, Severity
+from headwater.broker.inspection.findings import Finding, Severity
 from headwater.broker.inspection.transactions import StateView, bad_records
+from headwater.broker.internal_topics import SHARE_GROUP_STATE as NAME
 from headwater.broker.shares import records
 from headwater.broker.shares.records import SNAPSHOT, Key
-from headwater.broker.shares.state_topic import NAME
+from headwater.broker.shares.state_topic import coordinator_key
 from headwater.log.checkpoints import TopicPartition
 from headwater.record.records import Record
 
@@ -25,15 +26,15 @@ class SharesView(StateView):
 
     starts: dict[Key, int] = field(default_factory=dict)
 
-    def _apply(self, record: Record) -> None:
+    def _apply(self, record: Record) -> str | None:
         kind, key = records.read_key(record.key or b"")
-        if record.value is None:
-            if kind == SNAPSHOT:
-                self.starts.pop(key, None)
-            return
-        value = records.read_value(kind, record.value)
-        if value.start >= 0:
-            self.starts[key] = value.start
+        if record.value is not None:
+            value = records.read_value(kind, record.value)
+            if value.start >= 0:
+                self.starts[key] = value.start
+        elif kind == SNAPSHOT:
+            self.starts.pop(key, None)
+        return coordinator_key(key)
 
 
 def inspect(

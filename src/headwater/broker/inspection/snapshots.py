@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from headwater.broker.inspection.facts import Facts
-from headwater.broker.inspection.finding import Finding, Severity
+from headwater.broker.inspection.findings import Finding, Severity
 from headwater.broker.inspection.remedy import MoveAside
 from headwater.broker.inspection.segments import unreadable
 from headwater.log.producers import Producers
@@ -45,7 +45,8 @@ class Snapshots:
                     "the next start reads more of the log instead",
                 )
                 continue
-            self.facts.producer_id_max = max(self.facts.producer_id_max, *found.by_id, -1)
+            for producer_id in found.by_id:
+                self.facts.has_producer(producer_id)
             self.offsets.append(offset)
 
     def believed(self, is_clean: bool) -> int:

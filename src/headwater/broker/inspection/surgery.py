@@ -36,7 +36,7 @@ from headwater.broker.inspection.remedy import (
 )
 from headwater.broker.inspection.writer import append_records, empty_batch
 from headwater.log import aborted_transactions, checkpoints, swap
-from headwater.log.checkpoints import TopicPartition
+from headwater.log.checkpoints import SmallFiles, TopicPartition
 from headwater.log.files import Files, FileSystem
 from headwater.log.segment import Segment, file_name
 from headwater.log.store import CLEAN
@@ -123,9 +123,7 @@ class Surgeon:
             case WriteAborted():
                 path = remedy.directory / file_name(remedy.base_offset, aborted_transactions.SUFFIX)
                 self._aside.keep(path)
-                self._aside.move(
-                    remedy.directory / aborted_transactions.CHECKSUMS
-                )  # it is made anew
+                self._aside.move(remedy.directory / aborted_transactions.CHECKSUMS)  # made anew
                 self._files.write_atomic(path, remedy.data)
             case WriteEpochs():
                 self._aside.keep(remedy.directory / checkpoints.LEADER_EPOCHS)
@@ -199,7 +197,8 @@ class Surgeon:
                 raise FileExistsError(errno.EEXIST, f"{path.name} is there, and is not empty")
             self._aside.move(path)
             self._move_indexes(remedy.directory, first)
-            self._files.write_atomic(path, empty_batch(first, end, remedy.leader_epoch))
+            data = remedy.batch or empty_batch(first, end, remedy.leader_epoch)
+            self._files.write_atomic(path, data)
             self._rebuild_indexes(remedy.directory, first)
             first = end
         self._let_gaps_be(remedy.directory, remedy.first_offset)
@@ -227,21 +226,21 @@ class Surgeon:
         From the mended segment on the log is dirty: compaction went around the damage, so a key may be
         in there that is elsewhere, too, and a tombstone must not go before the value it deletes.
         """
-        path, key = self._root / checkpoints.CLEANED_OFFSETS, _key(directory)
-        known = checkpoints.read_offsets(self._files, path).get(key, 0)
+        known = checkpoints.read_cleaned_offset(SmallFiles(self._files), directory) or 0
         wanted = max(min(known, base_offset), 1)
-        if known != wanted:
-            self._set(path, key, wanted)
+        self._aside.keep(directory / checkpoints.CLEANED_OFFSET)
+        checkpoints.write_cleaned_offset(self._files, directory, wanted)
+        self._set(self._root / checkpoints.CLEANED_OFFSETS, _key(directory), wanted)
 
     # ---- what speaks for all partitions --------------------------------------------------------
 
     def _set(self, path: Path, key: TopicPartition, offset: int | None) -> None:
-        offsets = checkpoints.read_offsets(self._files, path)
+        offsets = {**checkpoints.read_offsets(self._files, path), key: offset or 0}
         if offset is None:
-            offsets.pop(key, None)
-        else:
-            offsets[key] = offset
+            del offsets[key]
         self._aside.keep(path)
+        if path.name == checkpoints.START_OFFSETS:  # which counts only without the log's own
+            self._aside.move(self._root / f"{key[0]}-{key[1]}" / checkpoints.START_OFFSET)
         checkpoints.write_offsets(self._files, path, offsets)
 
     def _write_catalogue(self, remedies: list[WriteCatalogue]) -> None:
@@ -285,4 +284,5 @@ def _apply(reader: Reader, out: BinaryIO, edit: Edit) -> None:
         out.write(edit.header)
         _copy(reader, out, edit.start + len(edit.header), edit.end)
     elif edit.first_offset < edit.next_offset:
-        out.write(empty_batch(edit.first_offset, edit.next_offset, edit.leader_epoch))
+        place = (edit.first_offset, edit.next_offset, edit.leader_epoch)
+        out.write(edit.batch or empty_batch(*place))

@@ -11,13 +11,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from headwater.broker.groups.cursor import BadRecord
+from headwater.broker.inspection.decisions import Decisions
 from headwater.broker.inspection.facts import Began, Facts, Hidden
-from headwater.broker.inspection.finding import Finding, Severity
+from headwater.broker.inspection.findings import Finding, Severity
 from headwater.broker.inspection.segments import Visitor
+from headwater.broker.inspection.testimony import HashedKeys
+from headwater.broker.internal_topics import TRANSACTION_STATE as NAME
 from headwater.broker.transactions import records
-from headwater.broker.transactions.moves import is_overdue
-from headwater.broker.transactions.state_topic import NAME
 from headwater.broker.transactions.transaction import COMPLETED, State, Transaction
+from headwater.broker.transactions.transitions import is_overdue
 from headwater.log.checkpoints import TopicPartition
 from headwater.record.batch import BatchHeader
 from headwater.record.records import Record
@@ -31,19 +33,20 @@ class StateView:
 
     bad: list[tuple[int, int, str]] = field(default_factory=list)
     """(partition, offset, why) of records that cannot be understood."""
+    keys: HashedKeys = field(default_factory=HashedKeys)
 
     def visitor(self, number: int) -> Visitor:
         def visit(_header: BatchHeader, found: list[Record], _data: memoryview) -> None:
             for record in found:
                 try:
-                    self._apply(record)
+                    self.keys.seen(number, self._apply(record))
                 except BadRecord as error:
                     self.bad.append((number, record.offset, str(error)))
 
         return visit
 
-    def _apply(self, record: Record) -> None:
-        """Raises BadRecord."""
+    def _apply(self, record: Record) -> str | None:
+        """What its partition is a hash of, if that is known. Raises BadRecord."""
         raise NotImplementedError
 
 
@@ -52,15 +55,16 @@ class TransactionsView(StateView):
     """The newest value of every transactional id."""
 
     known: dict[str, Transaction] = field(default_factory=dict)
+    decisions: Decisions = field(default_factory=Decisions)
 
-    def _apply(self, record: Record) -> None:
+    def _apply(self, record: Record) -> str | None:
         name = records.read_key(record.key or b"")
-        if name is None:
-            return
-        if record.value is None:
+        if name is not None and record.value is None:
             self.known.pop(name, None)
-        else:
+        elif name is not None and record.value is not None:
             self.known[name] = records.read_value(name, record.value)
+            self.decisions.note(self.known[name])
+        return name
 
 
 def inspect(

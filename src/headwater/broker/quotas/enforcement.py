@@ -18,7 +18,7 @@ from headwater.broker.quotas.entities import Entity, Key, Limit, Table
 from headwater.broker.quotas.windows import Rate, TokenBucket
 from headwater.broker.settings import Settings
 
-PRODUCE, FETCH = 0, 1
+PRODUCE, FETCH, SHARE_FETCH = 0, 1, 78
 KIND = "quota"
 THROTTLE_MS_MAX = 2**31 - 1
 METERS_MAX = 10_000
@@ -82,6 +82,8 @@ class Quotas:
         elif api_key == FETCH:
             waits, hold_back = self._fetched(user, client, sizes[1], now)
             wait = max(wait, waits)
+        elif api_key == SHARE_FETCH:  # what it has acquired is sent: it cannot be held back
+            wait = max(wait, self._bytes_taken(Key.FETCH, user, client, sizes[1], now))
         if not wait:
             return Charge(0)
         return Charge(max(1, int(min(wait * 1000, THROTTLE_MS_MAX))), hold_back)

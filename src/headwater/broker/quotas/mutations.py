@@ -6,24 +6,20 @@ an older one does not know that error: its request is carried out and its connec
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.quotas.enforcement import Quotas
 from headwater.broker.registry import Context
-from headwater.broker.topics import TopicError
-
-if TYPE_CHECKING:
-    from headwater.broker.broker import Broker
+from headwater.broker.topic_admission import TopicError
 
 
 class Mutations:
     """One request's share of the quota."""
 
-    __slots__ = ("_broker", "_client", "_principal", "_refused", "_strict")
+    __slots__ = ("_client", "_principal", "_quotas", "_refused", "_strict")
 
-    def __init__(self, broker: Broker, context: Context, *, strict: bool) -> None:
-        self._broker = broker
+    def __init__(self, quotas: Quotas, context: Context, *, strict: bool) -> None:
+        self._quotas = quotas
         self._principal = context.principal
         self._client = context.client_id
         self._strict = strict
@@ -31,7 +27,7 @@ class Mutations:
 
     def take(self, partitions: int) -> None:
         """Count this many partitions, or raise TopicError if the client must wait first."""
-        quotas = self._broker.quotas
+        quotas = self._quotas
         if not quotas.active:
             return
         if self._strict and quotas.mutations_wait(self._principal, self._client):
@@ -44,7 +40,7 @@ class Mutations:
     @property
     def throttle_ms(self) -> int:
         """What the answer says: a newer client is only told to wait when it was refused."""
-        quotas = self._broker.quotas
+        quotas = self._quotas
         if not quotas.active or (self._strict and not self._refused):
             return 0
         seconds = quotas.mutations_wait(self._principal, self._client)

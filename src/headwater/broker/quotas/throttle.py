@@ -9,8 +9,9 @@ import inspect
 import types
 from collections.abc import Awaitable, Callable, Generator
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from headwater.broker.answer import Answer
 from headwater.broker.quotas.enforcement import FETCH
 from headwater.broker.registry import Later, Response
 from headwater.record.varint import Buffer
@@ -20,13 +21,7 @@ if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 
-class Timed(Protocol):
-    """Something whose seconds are counted."""
-
-    seconds: float
-
-
-def timed(handle: Callable[..., Any], answer: Timed, *arguments: Any) -> Any:
+def timed(handle: Callable[..., Any], answer: Answer, *arguments: Any) -> Any:
     """Call a handler and count the time that it takes, without the time that it waits."""
     begin = perf_counter()
     result: Response | Later | Awaitable[Response] = handle(*arguments)
@@ -34,12 +29,12 @@ def timed(handle: Callable[..., Any], answer: Timed, *arguments: Any) -> Any:
     return _measured(result, answer) if inspect.iscoroutine(result) else result
 
 
-async def _measured(coroutine: Any, answer: Timed) -> Any:
+async def _measured(coroutine: Any, answer: Answer) -> Any:
     return await _stepwise(coroutine, answer)
 
 
 @types.coroutine
-def _stepwise(coroutine: Any, answer: Timed) -> Generator[Any, Any, Any]:
+def _stepwise(coroutine: Any, answer: Answer) -> Generator[Any, Any, Any]:
     """Runs it step by step, each with a stop-watch."""
     step: Callable[..., Any] = coroutine.send
     given: Any = None
@@ -59,7 +54,7 @@ def _stepwise(coroutine: Any, answer: Timed) -> Generator[Any, Any, Any]:
 
 
 def settle(
-    broker: Broker, principal: str, header: messages.Header, answer: Any, chunks: list[Buffer]
+    broker: Broker, principal: str, header: messages.Header, answer: Answer, chunks: list[Buffer]
 ) -> tuple[int, list[Buffer]]:
     """Charge for an answer that is ready as `chunks`: the throttle time, and what to send."""
     body: Response = answer.body

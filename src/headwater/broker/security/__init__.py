@@ -4,6 +4,8 @@
 |---|---|
 | `listeners` | the addresses, each with its security protocol; what may be open to the network |
 | `tls` | PEM files to an SSL context |
+| `acceptor`, `admission` | who is let in at all, and counted, before anything is made for it |
+| `handshakes`, `tls_session`, `tls_records` | TLS on an accepted socket, so much of it in one turn |
 | `principal` | who a client is; names from certificates |
 | `scram`, `plain`, `bearer`, `login` | SASL: the kinds of proof, and one connection's way through them |
 | `credentials` | users' salted keys, a view of the catalogue |

@@ -134,10 +134,11 @@ class Filter(NamedTuple):
 
 
 class AclTable:
-    """All ACLs, found by resource in a time that does not grow with their number."""
+    """All ACLs, found by resource and principal in a time that does not grow with their number."""
 
     def __init__(self) -> None:
-        self._by_pattern: dict[tuple[int, int, str], set[Acl]] = {}
+        self._by_pattern: dict[tuple[int, int, str], dict[str, set[Acl]]] = {}
+        """Those of each pattern by principal: others' are many, and concern nobody else."""
         self._prefix_lengths: dict[int, Counter[int]] = {}
         """By kind of resource: how many patterns are prefixes of which length."""
 
@@ -145,16 +146,18 @@ class AclTable:
         key = (acl.resource_type, acl.pattern, acl.resource_name)
         there = self._by_pattern.get(key)
         if there is None:
-            there = self._by_pattern[key] = set()
+            there = self._by_pattern[key] = {}
             if acl.pattern == Pattern.PREFIXED:
                 lengths = self._prefix_lengths.setdefault(acl.resource_type, Counter())
                 lengths[len(acl.resource_name)] += 1
-        there.add(acl)
+        there.setdefault(acl.principal, set()).add(acl)
 
     def remove(self, acl: Acl) -> None:
         key = (acl.resource_type, acl.pattern, acl.resource_name)
-        there = self._by_pattern.get(key, set())
-        there.discard(acl)
+        there = self._by_pattern.get(key, {})
+        there.get(acl.principal, set()).discard(acl)
+        if not there.get(acl.principal):
+            there.pop(acl.principal, None)
         if not there and self._by_pattern.pop(key, None) is not None:
             self._forget_length(acl)
 
@@ -167,26 +170,39 @@ class AclTable:
 
     def __iter__(self) -> Iterator[Acl]:
         for there in self._by_pattern.values():
-            yield from there
+            for acls in there.values():
+                yield from acls
 
     def __contains__(self, acl: Acl) -> bool:
         key = (acl.resource_type, acl.pattern, acl.resource_name)
-        return acl in self._by_pattern.get(key, ())
+        return acl in self._by_pattern.get(key, {}).get(acl.principal, ())
 
-    def about(self, resource_type: int, name: str) -> Iterator[Acl]:
-        """Those whose pattern matches this resource."""
+    def about(self, resource_type: int, name: str, principal: str) -> Iterator[Acl]:
+        """Those whose pattern matches this resource, and that speak to the principal or to everybody."""
+        for there in self._matching(resource_type, name):
+            yield from there.get(principal, ())
+            if principal != EVERYBODY:
+                yield from there.get(EVERYBODY, ())
+
+    def speaks_of(self, resource_type: int, name: str) -> bool:
+        """Whether there is one about this resource, whomever it speaks to."""
+        return any(True for _ in self._matching(resource_type, name))
+
+    def _matching(self, resource_type: int, name: str) -> Iterator[dict[str, set[Acl]]]:
         find = self._by_pattern.get
-        yield from find((resource_type, Pattern.LITERAL, name), ())
-        if name != EVERYTHING:
-            yield from find((resource_type, Pattern.LITERAL, EVERYTHING), ())
+        if there := find((resource_type, Pattern.LITERAL, name)):
+            yield there
+        if name != EVERYTHING and (there := find((resource_type, Pattern.LITERAL, EVERYTHING))):
+            yield there
         for length in sorted(self._prefix_lengths.get(resource_type, ())):
             if length > len(name):
                 break
-            yield from find((resource_type, Pattern.PREFIXED, name[:length]), ())
+            if there := find((resource_type, Pattern.PREFIXED, name[:length])):
+                yield there
 
 
 def decide(acls: Iterable[Acl], principal: str, host: str, operation: Operation) -> bool | None:
-    """What the ACLs about a resource say: a denial wins; None where there is no ACL at all."""
+    """What the ACLs about a resource say: a denial wins; None where there is none of these."""
     allowing = IMPLIED_BY.get(operation, (operation, Operation.ALL))
     found = allowed = False
     for acl in acls:

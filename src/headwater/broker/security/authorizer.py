@@ -12,9 +12,11 @@ Decisions are remembered until an ACL changes; there are at most `REMEMBERED_MAX
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from heapq import merge
 
 from headwater.broker import internal_topics
 from headwater.broker.bounds import logged
@@ -32,12 +34,14 @@ from headwater.broker.security.acls import (
     somewhere,
 )
 from headwater.broker.settings import Settings
+from headwater.broker.slices import in_turns, pieces
 
 logger = logging.getLogger("headwater.security")
 
 KIND = "acl"
 REMEMBERED_MAX = 20_000
 NAME_MAX = 300
+SORTED_AT_ONCE = 2_000
 
 
 class Authorizer:
@@ -60,8 +64,14 @@ class Authorizer:
     async def remove(self, acl: Acl) -> None:
         await self._catalogue.put(KIND, _name(acl), None)
 
-    def matching(self, wanted: Filter) -> list[Acl]:
-        return sorted(acl for acl in self.acls if wanted.matches(acl))
+    async def matching(self, wanted: Filter, monotonic: Callable[[], float]) -> list[Acl]:
+        """In order. There may be very many: others are served in between."""
+        found = [acl async for acl in in_turns(list(self.acls), monotonic) if wanted.matches(acl)]
+        parts = []
+        async for some in in_turns(pieces(found, SORTED_AT_ONCE), monotonic):
+            parts.append(sorted(some))
+            await asyncio.sleep(0)
+        return [acl async for acl in in_turns(merge(*parts), monotonic)]
 
     def _apply(self, name: str, value: Mapping[str, object] | None) -> None:
         acl = Acl(*json.loads(name))
@@ -90,12 +100,14 @@ class Authorizer:
     def _decide(self, principal: str, host: str, operation: int, kind: int, name: str) -> bool:
         if principal in self._super:
             return True
-        about = self.acls.about(kind, name)
+        about = self.acls.about(kind, name, principal)
         if kind == ResourceType.TOPIC and internal_topics.needs_a_name(name):
             naming = (acl for acl in about if _names_it(acl))
             return decide(naming, principal, host, Operation(operation)) is True
         said = decide(about, principal, host, Operation(operation))
-        return self._everyone if said is None else said
+        if said is None and self._everyone:
+            return not self.acls.speaks_of(kind, name)
+        return said is True
 
     def allows_somewhere(
         self, principal: str, host: str, operation: Operation, kind: ResourceType
@@ -117,9 +129,13 @@ class Authorizer:
         )
 
 
+_NAMED = (internal_topics.PREFIX, internal_topics.SCHEMAS)
+
+
 def _names_it(acl: Acl) -> bool:
-    """Whether it speaks of a topic that must be named: what is allowed for every topic does not."""
-    return acl.permission == Permission.DENY or acl.resource_name.startswith(internal_topics.PREFIX)
+    """Whether it speaks of a topic that must be named: what is allowed for every topic, or by a prefix that
+    many others have, does not."""
+    return acl.permission == Permission.DENY or acl.resource_name.startswith(_NAMED)
 
 
 def super_users(text: str) -> frozenset[str]:

@@ -19,14 +19,17 @@ import hmac
 import os
 import re
 from base64 import b64decode, b64encode
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from headwater.broker.catalogue import Catalogue
 from headwater.broker.security import scram
+from headwater.broker.security.fair_queue import FairQueue
 from headwater.broker.security.scram import Credential, Mechanism
-from headwater.broker.security.turns import FairTurns
+
+T = TypeVar("T")
 
 KIND = "scram"
 Key = tuple[str, str]
@@ -41,14 +44,15 @@ class Credentials:
         self._kept: dict[Key, Credential] = {}
         self._secret = os.urandom(32)  # until there is a lasting one
         self._thread = ThreadPoolExecutor(1, "headwater-password")
-        self._turns = FairTurns()
+        self._turns = FairQueue()
         self._usual_iterations: dict[str, int] = {}
         self._usual_mechanism = scram.SHA_256
-        self._following = False
+        self._iterations: dict[str, Counter[int]] = defaultdict(Counter)
+        self._preferred: Counter[str] = Counter()
+        """How many users have what, so that a change need not look at all of them."""
+        self._choose(*scram.MECHANISMS)
         catalogue.follow(KIND, self._apply)
         catalogue.follow("secret", self._apply_secret)
-        self._following = True
-        self._look_again()
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
@@ -63,6 +67,7 @@ class Credentials:
 
     def _apply(self, name: str, value: Mapping[str, object] | None) -> None:
         mechanism, _, user = name.partition("/")
+        self._count(mechanism, user, -1)
         if value is None:
             self._kept.pop((mechanism, user), None)
         else:
@@ -72,8 +77,16 @@ class Credentials:
                 b64decode(str(value["server_key"])),
                 int(str(value["iterations"])),
             )
-        if self._following:
-            self._look_again()
+        self._count(mechanism, user, 1)
+        self._choose(mechanism)
+
+    def _count(self, mechanism: str, user: str, by: int) -> None:
+        kept = self._kept.get((mechanism, user))
+        if kept is not None:
+            _add(self._iterations[mechanism], kept.iterations, by)
+        preferred = next((m.name for m in _ORDER if (m.name, user) in self._kept), None)
+        if preferred is not None:
+            _add(self._preferred, preferred, by)
 
     def _apply_secret(self, name: str, value: Mapping[str, object] | None) -> None:
         if name == "invented" and value is not None:
@@ -112,17 +125,13 @@ class Credentials:
         key = os.urandom(mechanism.size)
         return Credential(seed[:24], key, key, self._usual_iterations[mechanism.name])
 
-    def _look_again(self) -> None:
+    def _choose(self, *mechanisms: str) -> None:
         """What most users have is what an invented one has."""
-        for name in scram.MECHANISMS:
-            counts = Counter(
-                kept.iterations for (each, _), kept in self._kept.items() if each == name
-            )
-            usual = counts.most_common(1)
+        for name in mechanisms:
+            usual = self._iterations[name].most_common(1)
             self._usual_iterations[name] = usual[0][0] if usual else scram.ITERATIONS_MIN
-        chosen = Counter(_preferred(kept).name for kept in self.users().values())
-        usual_name = chosen.most_common(1)
-        self._usual_mechanism = scram.MECHANISMS[usual_name[0][0]] if usual_name else scram.SHA_256
+        chosen = self._preferred.most_common(1)
+        self._usual_mechanism = scram.MECHANISMS[chosen[0][0]] if chosen else scram.SHA_256
 
     async def knows(
         self, user: str, password: str, own: Mapping[Key, Credential], address: str
@@ -148,11 +157,13 @@ class Credentials:
 
 
 _ORDER = (scram.SHA_512, scram.SHA_256)
+"""In which a PLAIN password is checked against a user's credentials: the first that there is."""
 
 
-def _preferred(kept: Mapping[str, Credential]) -> Mechanism:
-    """Against which of a user's credentials a PLAIN password is checked."""
-    return next(mechanism for mechanism in _ORDER if mechanism.name in kept)
+def _add(counts: Counter[T], what: T, by: int) -> None:
+    counts[what] += by
+    if not counts[what]:
+        del counts[what]
 
 
 _USER = re.compile(r'\buser_(?P<name>[^\s=]+)\s*=\s*"(?P<password>(?:\\.|[^"\\])*)"')

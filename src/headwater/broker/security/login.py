@@ -4,10 +4,10 @@
       └────────────SaslHandshake──────────────────────▲                │ SaslHandshake, if sessions end
                                                       └────────────────┘ (the same user again)
 
-The connection asks `admits` for each request before it decodes it, the handlers of SaslHandshake and
-SaslAuthenticate do the rest. After a handshake of version 0 the tokens come bare, without Kafka's
-header. One exchange at a time; whatever goes wrong ends in CLOSED, and says to the client only that
-it went wrong.
+The connection asks `admits` for each request before it decodes it, and `ended` before it begins one that
+had to wait; the handlers of SaslHandshake and SaslAuthenticate do the rest. After a handshake of version 0
+the tokens come bare, without Kafka's header. One exchange at a time; whatever goes wrong ends in CLOSED,
+and says to the client only that it went wrong.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from headwater.broker.security import bearer, plain, scram
 from headwater.broker.security.bearer import OAUTHBEARER
 from headwater.broker.security.credentials import Credentials, Key
+from headwater.broker.security.fair_queue import Busy
 from headwater.broker.security.plain import PLAIN, PlainError
 from headwater.broker.security.principal import ANONYMOUS
 from headwater.broker.security.scram import Credential, Exchange
-from headwater.broker.security.turns import Busy
 from headwater.oidc.errors import IssuerUnreachable, TokenRefused
 
 if TYPE_CHECKING:
@@ -90,14 +90,17 @@ class Login:
     def open(self) -> bool:
         return self.state is State.OPEN
 
+    @property
+    def ended(self) -> str | None:
+        """What to say of a login whose time is over and that nobody renews at this moment, or None."""
+        if self.state is State.OPEN and self._expires and self._now() >= self._expires:
+            return f"the login of {self.principal} has ended, and was not renewed"
+        return None
+
     def admits(self, api_key: int) -> str | None:
         """Why a request may not come now, or None."""
         if self.state is State.OPEN:
-            if not self._expires or self._now() < self._expires:
-                return None
-            if api_key == SASL_HANDSHAKE:
-                return None
-            return f"the login of {self.principal} has ended, and was not renewed"
+            return None if api_key == SASL_HANDSHAKE else self.ended
         if api_key in _EXPECTED[self.state]:
             return None
         return f"API {api_key} must wait until the client has logged in"

@@ -19,8 +19,9 @@ from pathlib import Path
 from headwater.broker.security.listeners import BadListener, Listener, option
 from headwater.broker.settings import Settings
 
-HANDSHAKE_SECONDS = 10.0
-"""A client that has not come through the handshake by then is dropped."""
+GROUP = "prime256v1"
+"""The one way to agree on a key: every client has it (RFC 8446, 9.1). OpenSSL would leave the choice to the
+client, and ffdhe8192 costs the event loop 150 ms for one message of a stranger."""
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENTS = {
@@ -41,6 +42,7 @@ def context(settings: Settings, listener: Listener) -> ssl.SSLContext:
         raise BadListener("ssl.enabled.protocols is empty", hint="use TLSv1.2,TLSv1.3")
     made.minimum_version, made.maximum_version = versions[0], versions[-1]
     made.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
+    made.set_ecdh_curve(GROUP)
     _ciphers(made, option(settings, listener, "ssl.cipher.suites"))
     made.verify_mode = _CLIENTS[option(settings, listener, "ssl.client.auth") or "none"]
     renew(made, settings, listener)

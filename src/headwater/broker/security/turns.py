@@ -1,94 +1,66 @@
-"""Whose password is checked next: one at a time, addresses in turn, so nobody waits for a stranger's queue.
+"""How much of what TLS costs is done in one turn of the event loop; the rest waits, addresses in turn.
 
-Asked by `credentials.knows`, before the slow part. To wait is cheap, a connection that does so reads no more:
-each address has many places, as a thousand clients behind one come at once after a restart. Whoever goes
-away leaves its place, and what it had sent. An IPv6 client has a whole /64, which counts as one address.
+`handshakes` has two: for the steps of handshakes, which cost up to a millisecond, and for records, of which
+64 KB may hold thousands.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import ipaddress
-from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import Callable
+from time import monotonic  # uvloop's clock stands still within a turn
+from typing import TYPE_CHECKING
 
-WAITING_MAX = 1_000
-"""Of one address: a client asks for one at a time and connection."""
-TOTAL_MAX = 10_000
-"""Of all; an address of which nobody waits has a place beyond that, so that few cannot take all."""
-ADDRESSES_MAX = 10_000
+from headwater.broker.security.fair_queue import Circle
 
+if TYPE_CHECKING:
+    from headwater.broker.security.tls_session import TlsSession
 
-class Busy(Exception):
-    """Too many wait already."""
+TURN_S = 0.005
 
 
-class FairTurns:
-    """One turn at a time; those of one address one after the other, addresses in a circle."""
+class Turns:
+    """Of one event loop."""
 
-    def __init__(self) -> None:
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        self._places = 0
-        self._taken = False
+    def __init__(self, act: Callable[[TlsSession], None]) -> None:
+        """`act` does something for one that has waited; more may be left."""
+        self._act = act
+        self._queue: Circle[TlsSession] = Circle()
+        self._until = 0.0
+        self._is_running = False
 
-    @contextlib.asynccontextmanager
-    async def turn(self, address: str) -> AsyncIterator[None]:
-        """Wait for it. Raises Busy where there is no place left to wait in."""
-        if self._taken:
-            await self._wait(network(address))
-        self._taken = True
-        try:
-            yield
-        finally:
-            self._next()
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._queue)
 
-    async def _wait(self, address: str) -> None:
-        line = self._waiting.get(address)
-        if line is None:
-            if len(self._waiting) >= ADDRESSES_MAX:
-                raise Busy
-            line = self._waiting[address] = deque()
-        elif len(line) >= WAITING_MAX or self._places >= TOTAL_MAX:
-            raise Busy
-        mine = asyncio.get_running_loop().create_future()
-        line.append(mine)
-        self._places += 1
-        try:
-            await mine
-        except asyncio.CancelledError:
-            if mine.done() and not mine.cancelled():
-                self._next()  # it was ours already
-            elif mine in line:
-                line.remove(mine)
-                self._places -= 1
-                if not line:
-                    self._waiting.pop(address, None)
-            raise
+    def has_time(self) -> bool:
+        """Whether this turn has some left."""
+        if not self._is_running:
+            self._begin()
+        return monotonic() < self._until
 
-    def _next(self) -> None:
-        """Hand the turn on; it stays taken if anybody waits."""
-        while self._waiting:
-            address = next(iter(self._waiting))
-            line = self._waiting.pop(address)
-            first = line.popleft()
-            self._places -= 1
-            if line:
-                self._waiting[address] = line  # behind the others
-            if not first.done():
-                first.set_result(None)
+    def wait(self, session: TlsSession) -> None:
+        """For a later turn, in which it comes once; its socket is not read until then."""
+        session.is_waiting = True
+        self._queue.add(session.network, session)
+        if session.raw is not None:
+            session.raw.pause_reading()
+
+    def forget(self, session: TlsSession) -> None:
+        self._queue.discard(session.network, session)
+
+    def _begin(self) -> None:
+        self._is_running, self._until = True, monotonic() + TURN_S
+        asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._is_running = False
+        if not self._queue:
+            return
+        self._begin()
+        for _ in range(len(self._queue)):
+            session = self._queue.take()
+            session.is_waiting = False
+            self._act(session)
+            if monotonic() >= self._until or not self._queue:
                 return
-        self._taken = False
-
-
-def network(address: str) -> str:
-    """Whose places they are: an IPv4 address, the /64 of an IPv6 one."""
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(found, ipaddress.IPv4Address):
-        return address
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return str(ipaddress.IPv6Network((int(found), 64), strict=False))

@@ -18,9 +18,12 @@ text, only here, by the rules of Kafka's ConfigDef and in its sentences, because
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Any, NamedTuple
+
+from headwater.secrets import HIDDEN
 
 
 class Kind(IntEnum):
@@ -42,6 +45,7 @@ CLUSTER_WIDE = "cluster-wide"
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
+_SECRET = re.compile(r"(://)\S*(@)|\?\S+")
 _BITS = {Kind.SHORT: 16, Kind.INT: 32, Kind.LONG: 64}
 
 
@@ -96,8 +100,15 @@ def parse(definition: Definition, text: str) -> Any:
 
 
 def bad_value(definition: Definition, text: str, problem: str) -> BadValue:
-    shown = "[hidden]" if definition.sensitive else text
+    shown = "[hidden]" if definition.sensitive else public(text)
     return BadValue(f"Invalid value {shown} for configuration {definition.name}: {problem}")
+
+
+def public(text: str | None) -> str | None:
+    """As anybody may see it: a login or a query in an address may be a secret."""
+    if text is None or "://" not in text:
+        return text
+    return _SECRET.sub(lambda found: (found[1] or "?") + HIDDEN + (found[2] or ""), text)
 
 
 def render(value: Any) -> str | None:

@@ -2,7 +2,7 @@
 
 The coordinators read them with `Settings.group(group_id, name)`; the catalogue keeps them. A config
 that a group has not set is the broker's setting of the same meaning (its synonym). KIP-848, KIP-932,
-KIP-1240. Sentences and codes are Apache Kafka's.
+KIP-1071, KIP-1240. Sentences and codes are Apache Kafka's.
 """
 
 from __future__ import annotations
@@ -64,10 +64,20 @@ _SHARING = {
     "delivery.count.limit": (2, "How often a record is delivered before it is given up."),
     "partition.max.record.locks": (100, "Records of one partition that may be in flight."),
 }
+_STREAMS = {
+    "num.standby.replicas": (0, "How many standbys each task with state has."),
+    "initial.rebalance.delay.ms": (0, "How long a first assignment waits for more members."),
+}
+_BOUNDS = {
+    "streams.num.standby.replicas": (None, "group.streams.max.standby.replicas"),
+    "streams.initial.rebalance.delay.ms": (None, None),
+}
+"""Least and most that a group may ask for, where their names do not follow from the config's."""
 
 GROUP: dict[str, Definition] = by_name(
     (
         _numbers("consumer", _TIMING),
+        _numbers("streams", {**_TIMING, **_STREAMS}),
         _numbers("share", {**_TIMING, **_SHARING}),
         (
             Definition(
@@ -117,9 +127,14 @@ def validate_group_configs(configs: Mapping[str, str], settings: Settings) -> No
             raise BadValue(f"Unknown group config name: {name}")
         value = parse(GROUP[name], text)
         if GROUP[name].synonyms:
-            kind, _, what = name.partition(".")
-            low, high = f"group.{kind}.min.{what}", f"group.{kind}.max.{what}"
-            if value < settings.get(low):
+            low, high = _bounds(name)
+            if low is not None and value < settings.get(low):
                 raise BadValue(f"{name} must be greater than or equal to {low}")
-            if value > settings.get(high):
+            if high is not None and value > settings.get(high):
                 raise BadValue(f"{name} must be less than or equal to {high}")
+
+
+def _bounds(name: str) -> tuple[str | None, str | None]:
+    """The settings that say how little and how much a group's number may be."""
+    kind, _, what = name.partition(".")
+    return _BOUNDS.get(name, (f"group.{kind}.min.{what}", f"group.{kind}.max.{what}"))

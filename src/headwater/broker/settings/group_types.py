@@ -1,5 +1,6 @@
-"""Settings of the broker for groups of the newer kinds: consumer groups (KIP-848) and share groups
-(KIP-932). Read by `values`; the configs that one group may have of its own are in `group`.
+"""Settings of the broker for groups of the newer kinds: consumer groups (KIP-848), streams groups
+(KIP-1071) and share groups (KIP-932). Read by `values`; the configs that one group may have of its own are
+in `group`.
 
 For each number there are three settings: what a group gets, and the least and the most that a group's
 own config may ask for.
@@ -95,10 +96,42 @@ CONSUMER_GROUPS = (
     Definition(
         "group.coordinator.rebalance.protocols",
         Kind.LIST,
-        ["classic", "consumer", "share"],
-        "Kinds of groups.",
-        items_of("classic", "consumer", "share", "streams"),
-        effect=False,
+        ["classic", "consumer", "streams"],
+        "Kinds of groups that are served: without `consumer` or `streams` there are none of that kind. "
+        "Classic groups there are always, share groups by the feature `share.version`.",
+        items_of("consumer", "classic", "share", "streams"),
+    ),
+)
+
+STREAMS_GROUPS = (
+    *_timing("streams"),
+    Definition(
+        "group.streams.max.size",
+        Kind.INT,
+        INT_MAX,
+        "Members that one streams group may have.",
+        at_least(1),
+    ),
+    Definition(
+        "group.streams.num.standby.replicas",
+        Kind.INT,
+        0,
+        "How many standbys each task with state of a streams group has.",
+        at_least(0),
+    ),
+    Definition(
+        "group.streams.max.standby.replicas",
+        Kind.INT,
+        2,
+        "Most num.standby.replicas of a streams group.",
+        at_least(0),
+    ),
+    Definition(
+        "group.streams.initial.rebalance.delay.ms",
+        Kind.INT,
+        3000,
+        "How long a streams group without members waits for more of them before it assigns.",
+        at_least(0),
     ),
 )
 
@@ -177,10 +210,13 @@ SHARE_GROUPS = (
     ),
 )
 
-ORDERED = tuple(
+NEWER_GROUPS = (*CONSUMER_GROUPS, *STREAMS_GROUPS, *SHARE_GROUPS)
+
+_BOUNDED = tuple(
     pair
     for kind, names in (
         ("consumer", ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")),
+        ("streams", ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")),
         (
             "share",
             (
@@ -198,5 +234,9 @@ ORDERED = tuple(
         (f"group.{kind}.min.{name}", f"group.{kind}.{name}"),
         (f"group.{kind}.{name}", f"group.{kind}.max.{name}"),
     )
+)
+ORDERED = (
+    *_BOUNDED,
+    ("group.streams.num.standby.replicas", "group.streams.max.standby.replicas"),
 )
 """Pairs of which the first must not be more than the second."""

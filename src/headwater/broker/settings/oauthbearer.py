@@ -1,6 +1,6 @@
 """Settings of SASL/OAUTHBEARER (KIP-768): whose tokens open the log.
 
-Read by `values`, used by `security.doors`.
+Read by `values`, used by `security.socket_server`.
 """
 
 from __future__ import annotations

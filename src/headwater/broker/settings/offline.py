@@ -17,7 +17,7 @@ from pathlib import Path
 
 from headwater.broker.broker import Broker
 from headwater.broker.security.credentials import Credentials
-from headwater.broker.security.doors import Doors
+from headwater.broker.security.socket_server import SocketServer
 from headwater.broker.settings.values import BROKER
 from headwater.log.meta import META
 
@@ -59,7 +59,7 @@ async def users_of(data: Path) -> AsyncIterator[Credentials]:
 async def broker_without_listeners(data: Path) -> AsyncIterator[Broker]:
     """Started on this folder for whoever has it at hand; nobody can connect."""
     broker = Broker(data, settings={"node.id": _node_id(data)})
-    broker.doors = Doors([], broker.settings, broker.supervisor)
+    broker.socket_server = SocketServer([], broker.settings, broker.supervisor)
     async with broker:
         yield broker
 

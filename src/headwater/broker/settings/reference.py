@@ -17,12 +17,12 @@ from headwater.broker.settings.topic import TOPIC
 
 DIFFERENCES = {
     "allow.everyone.if.no.acl.found": "a setting of Kafka's authorizer, which Kafka does not show",
+    "audit.delegates": "headwater's own",
     "audit.enable": "headwater's own",
     "broker.id": "not set, where Kafka has -1",
     "durability": "headwater's own",
     "errors.deadletterqueue.topic.name.prefix": "headwater's own so far: KIP-1191 is not in Kafka 4.3",
     "event.loop.turn.warn.ms": "headwater's own",
-    "group.coordinator.rebalance.protocols": "without streams groups",
     "headwater.insecure": "headwater's own",
     "headwater.state.max.bytes": "headwater's own",
     "headwater.umask": "headwater's own",
@@ -131,6 +131,7 @@ _BROKER_TABLES = (
     ("Producers", coordinators.PRODUCERS),
     ("Transactions", coordinators.TRANSACTIONS),
     ("Groups of the consumer protocol", group_types.CONSUMER_GROUPS),
+    ("Streams groups", group_types.STREAMS_GROUPS),
     ("Share groups", (*group_types.SHARE_GROUPS, *coordinators.SHARES)),
     ("Quotas", limits.QUOTAS),
     ("Client metrics", limits.CLIENT_METRICS),

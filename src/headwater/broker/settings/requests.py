@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from headwater.broker import internal_topics
-from headwater.broker.bounds import TOPIC_NAME_CHARS_MAX
+from headwater.broker.bounds import NAME_CHARS_MAX, TOPIC_NAME_CHARS_MAX
 from headwater.broker.settings import loggers
 from headwater.broker.settings.alter import (
     Operation,
@@ -108,6 +108,7 @@ async def _alter_one(broker: Broker, alteration: Alteration, validate_only: bool
 async def _alter_group(broker: Broker, name: str, plan: Plan, validate_only: bool) -> None:
     if not name:
         raise Refusal(ErrorCode.invalid_request, "Default group resources are not allowed.")
+    _check_length(name, NAME_CHARS_MAX)
     current = broker.catalogue.group_configs.get(name, {})
     operations = plan(current)
     check_operations(operations)
@@ -119,12 +120,19 @@ async def _alter_group(broker: Broker, name: str, plan: Plan, validate_only: boo
 async def _alter_subscription(broker: Broker, name: str, plan: Plan, validate_only: bool) -> None:
     if not name:
         raise Refusal(ErrorCode.invalid_request, "Subscription name can't be empty")
+    _check_length(name, TOPIC_NAME_CHARS_MAX)
     current = broker.catalogue.client_metrics.get(name, {})
     operations = plan(current)
     check_operations(operations)
     configs = subscription_change(current, operations)
     if not validate_only and configs != current:
         await broker.catalogue.set_client_metrics(name, configs)
+
+
+def _check_length(name: str, chars_max: int) -> None:
+    if len(name) > chars_max:
+        sentence = f"A name of {len(name)} characters; {chars_max} are allowed."
+        raise Refusal(ErrorCode.invalid_request, sentence)
 
 
 async def _alter_topic(broker: Broker, name: str, plan: Plan, validate_only: bool) -> None:

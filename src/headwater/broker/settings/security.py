@@ -43,6 +43,13 @@ ACCESS = (
         "`__headwater_changes`, with who made it.",
     ),
     Definition(
+        "audit.delegates",
+        Kind.STRING,
+        "",
+        "Principals whose word the audit takes for whom they ask: `User:console`. Such a program names the "
+        "person in its client id, and the record says `on_behalf_of`.",
+    ),
+    Definition(
         "authorizer.class.name",
         Kind.STRING,
         "",

@@ -70,6 +70,7 @@ def _throttled(name: str) -> Definition:
 
 
 _NO_TIER = "There is no remote tier."
+_SCHEMAS = "Whether values must carry the id of a schema of the subject TOPIC-value."
 
 TOPIC: dict[str, Definition] = by_name(
     [
@@ -130,6 +131,9 @@ TOPIC: dict[str, Definition] = by_name(
             _follows("message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms"),
             _follows("message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms"),
             _follows("durability", "durability"),
+            _without_effect("schema.validation", Kind.BOOLEAN, False, _SCHEMAS)._replace(
+                effect=True
+            ),
         ),
         (
             _follows("flush.messages", "log.flush.interval.messages"),

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from headwater.broker.settings.coordinators import COORDINATORS
 from headwater.broker.settings.definitions import BadValue, Definition, by_name, parse, render
 from headwater.broker.settings.group import GROUP, group_default
-from headwater.broker.settings.group_types import CONSUMER_GROUPS, ORDERED, SHARE_GROUPS
+from headwater.broker.settings.group_types import NEWER_GROUPS, ORDERED
 from headwater.broker.settings.limits import LIMITS
 from headwater.broker.settings.logs import LOGS
 from headwater.broker.settings.node import NODE
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-BROKER: dict[str, Definition] = by_name(
-    (NODE, LOGS, COORDINATORS, CONSUMER_GROUPS, SHARE_GROUPS, LIMITS, SECURITY)
-)
+BROKER: dict[str, Definition] = by_name((NODE, LOGS, COORDINATORS, NEWER_GROUPS, LIMITS, SECURITY))
 """Every setting of the broker by name."""
 
 _SAME_IN_OTHER_UNITS = {

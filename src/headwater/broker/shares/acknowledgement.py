@@ -13,13 +13,16 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.shares.ack import Ack, Acknowledgement
 from headwater.broker.shares.coordinator import ShareCoordinator
 from headwater.broker.shares.records import Key
 from headwater.broker.shares.sessions import Place, SessionKey
-from headwater.broker.shares.state import Ack, Acknowledgement, Acquired, Batch
+from headwater.broker.shares.state import Acquired, Batch
 from headwater.broker.slices import SLICE_ELEMENTS, pieces
 
 Settled = dict[Place, tuple[ErrorCode, str | None]]
+BEGUN_AT_ONCE = 100
+"""So many acknowledgements, and those of one partition more, are looked at in one turn of the event loop."""
 
 
 def is_wrong(request: Any) -> bool:
@@ -38,7 +41,13 @@ async def settle(shares: ShareCoordinator, key: SessionKey, request: Any) -> Set
     ]
     settled: Settled = {}
     for some in pieces(asked, SLICE_ELEMENTS):
-        working = [_settle_one(shares, key, place, each, renews) for place, each in some]
+        working, begun = [], 0
+        for place, each in some:
+            if begun > BEGUN_AT_ONCE:  # what has begun waits for the disk, together with the others
+                begun = 0
+                await asyncio.sleep(0)
+            working.append(shares.spawn(_settle_one(shares, key, place, each, renews)))
+            begun += len(each.acknowledgement_batches)
         outcomes = await asyncio.gather(*working)
         settled.update(zip((place for place, _ in some), outcomes, strict=True))
     return settled
@@ -49,16 +58,16 @@ async def _settle_one(
 ) -> tuple[ErrorCode, str | None]:
     if not _in_order(partition.acknowledgement_batches, Ack.RENEW if renews else Ack.REJECT):
         return ErrorCode.invalid_request, None
-    if place[0] not in shares.broker.catalogue.by_id:
+    if place[0] not in shares.node.catalogue.by_id:
         return ErrorCode.unknown_topic_id, None
-    keeper = shares.keepers.get(Key(key.group_id, *place))
-    if keeper is None:
+    owner = shares.owners.get(Key(key.group_id, *place))
+    if owner is None:
         return ErrorCode.unknown_topic_or_partition, None
     batches = [
         Acknowledgement(each.first_offset, each.last_offset, each.acknowledge_types)
         for each in partition.acknowledgement_batches
     ]
-    return await keeper.acknowledge(key.member_id, batches)
+    return await owner.acknowledge(key.member_id, batches)
 
 
 def _in_order(batches: Sequence[Any], highest: int) -> bool:

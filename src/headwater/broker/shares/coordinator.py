@@ -9,23 +9,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.groups.deadlines import Deadlines
 from headwater.broker.promise import promise
+from headwater.broker.shares import administration
 from headwater.broker.shares.deadletters import DeadLetters
-from headwater.broker.shares.keeper import Keeper
 from headwater.broker.shares.membership import JOIN, GroupError, Member, ShareGroup
+from headwater.broker.shares.node import Node
+from headwater.broker.shares.partition_owner import PartitionOwner
 from headwater.broker.shares.records import SNAPSHOT, Key
-from headwater.broker.shares.sessions import SessionKey, Sessions
+from headwater.broker.shares.sessions import Releases, SessionKey, Sessions
 from headwater.broker.shares.state_topic import Kept, StateTopic
+from headwater.broker.slices import SLICE_ELEMENTS, pieces
 from headwater.broker.state_budget import SHARE_PARTITION_BYTES
 from headwater.log.partition import StorageFailed
-
-if TYPE_CHECKING:
-    from headwater.broker.broker import Broker
 
 logger = logging.getLogger("headwater.broker")
 
@@ -37,24 +37,23 @@ T = TypeVar("T")
 class ShareCoordinator:
     """Groups, share-partitions, sessions, dead letters."""
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
-        self.settings = broker.settings
-        self.clock = broker.clock
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.settings = node.settings
+        self.clock = node.clock
         self.groups: dict[str, ShareGroup] = {}
-        self.keepers: dict[Key, Keeper] = {}
+        self.owners: dict[Key, PartitionOwner] = {}
         self.sessions = Sessions()
-        self._held: dict[SessionKey, set[Key]] = {}
-        """Share-partitions in which a member may have records locked."""
-        self.states = StateTopic(broker.topics, broker.catalogue, broker.clock.now_ms)
+        self.releases = Releases(self.owners, node.supervisor)
+        self.states = StateTopic(node.topics, node.catalogue, node.clock.now_ms)
         self.dead_letters = DeadLetters(self)
         self.wakers: set[Callable[[], None]] = set()
         """Fetches that wait; called when the broker stops."""
-        self.updates_per_snapshot: int = broker.settings.get(
+        self.updates_per_snapshot: int = node.settings.get(
             "share.coordinator.snapshot.update.records.per.snapshot"
         )
-        self._deadlines = Deadlines(broker.clock, self._due, broker.supervisor)
-        self._due_keepers: dict[str, Keeper] = {}
+        self._deadlines = Deadlines(node.clock, self._due, node.supervisor)
+        self._due_owners: dict[str, PartitionOwner] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._for_strangers = ErrorCode.group_id_not_found
         """What a member of a group hears that is not known. Kafka's code, for which clients give up; but a
@@ -65,19 +64,19 @@ class ShareCoordinator:
     async def load(self) -> None:
         """Rebuild everything from the log. What had to be put right is durable before anybody is served:
         once a lost record's offset is another's, nobody can tell that it was lost."""
-        self.states.replay()
+        self.states.load()
         for key, kept in self.states.known.items():
             self.groups.setdefault(key.group_id, ShareGroup(key.group_id))
-            topic = self.broker.catalogue.by_id.get(key.topic_id)
+            topic = self.node.catalogue.by_id.get(key.topic_id)
             if topic is not None:
-                self.keepers[key] = Keeper(self, key, topic.name, kept)
+                self.owners[key] = PartitionOwner(self, key, topic.name, kept)
         changed = self.states.forget_lost() | self.dead_letters.finish()
         written: list[asyncio.Future[None]] = []
-        for keeper in [self.keepers[key] for key in changed & self.keepers.keys()]:
-            with self.broker.supervisor.duty("share groups", str(keeper)):  # else with the next one
-                written.append(promise(*keeper.snapshot()))
+        for owner in [self.owners[key] for key in changed & self.owners.keys()]:
+            with self.node.supervisor.duty("share groups", str(owner)):  # else with the next one
+                written.append(promise(*owner.snapshot()))
         await asyncio.gather(*written, return_exceptions=True)
-        if self.broker.catalogue.topics:
+        if self.node.catalogue.topics:
             self._for_strangers = ErrorCode.unknown_member_id
 
     def start(self) -> None:
@@ -85,8 +84,7 @@ class ShareCoordinator:
 
     async def stop(self) -> None:
         self._deadlines.stop()
-        for wake in tuple(self.wakers):
-            wake()
+        self.stopping()
         while self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -102,11 +100,11 @@ class ShareCoordinator:
 
     async def in_thread(self, function: Callable[..., T], *arguments: object) -> T:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.broker.executor, function, *arguments)
+        return await loop.run_in_executor(self.node.readers, function, *arguments)
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Work that goes on even if the client that began it goes away."""
-        task = self.broker.supervisor.spawn("share groups", work)
+        task = self.node.supervisor.spawn("share groups", work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -119,15 +117,15 @@ class ShareCoordinator:
             raise outcome
         return outcome
 
-    def wake_at(self, keeper: Keeper, deadline: int) -> None:
-        name = f"lock/{id(keeper)}"
-        self._due_keepers[name] = keeper
+    def wake_at(self, owner: PartitionOwner, deadline: int) -> None:
+        name = f"lock/{id(owner)}"
+        self._due_owners[name] = owner
         self._deadlines.wake(name, deadline)
 
     def _due(self, name: str) -> None:
-        keeper = self._due_keepers.pop(name, None)
-        if keeper is not None:
-            keeper.expire()
+        owner = self._due_owners.pop(name, None)
+        if owner is not None:
+            owner.expire()
         elif name.startswith("group/"):
             self._expire_members(name.removeprefix("group/"))
 
@@ -161,14 +159,14 @@ class ShareCoordinator:
 
     def check_type(self, group_id: str) -> None:
         """A group is of one kind for as long as it is there. Raises GroupError."""
-        if group_id not in self.groups and group_id in self.broker.groups.groups:
+        if group_id not in self.groups and self.node.is_other_group(group_id):
             raise GroupError(
                 ErrorCode.group_id_not_found, f"Group {group_id} is not a share group."
             )
 
     def refresh(self, group: ShareGroup) -> None:
         """Assign anew where that is due; a heartbeat that changes nothing costs nothing."""
-        catalogue = self.broker.catalogue
+        catalogue = self.node.catalogue
         now = (group.changes, catalogue.version)
         if group.looked_at != now:
             group.looked_at = now
@@ -193,10 +191,11 @@ class ShareCoordinator:
         group = self.groups.get(group_id)
         if group is None:
             return
-        for member_id in group.expired(self.now()):
+        gone = group.expired(self.now())
+        for member_id in gone:
             logger.info("share group %s: member %s is silent, removed", group_id, member_id)
             group.leave(member_id)
-            self.end_session(SessionKey(group_id, member_id))
+        self.end_sessions(*[SessionKey(group_id, member_id) for member_id in gone])
         self.refresh(group)
         deadline = group.next_deadline()
         if deadline is not None:
@@ -204,35 +203,35 @@ class ShareCoordinator:
 
     # ---- sessions ----------------------------------------------------------------------------------
 
-    def end_session(self, key: SessionKey) -> None:
-        """What the member holds is free for others."""
-        self.sessions.end(key)
-        for held in self._held.pop(key, ()):
-            keeper = self.keepers.get(held)
-            if keeper is not None:
-                keeper.release(key.member_id)
+    def end_sessions(self, *keys: SessionKey) -> None:
+        """What the members hold is free for others, if it is much not all of it at once."""
+        for key in keys:
+            self.sessions.end(key)
+        self.releases.begin(*keys)
 
-    def holds(self, member_id: str, key: Key) -> None:
-        """The member has locked records of this share-partition."""
-        self._held.setdefault(SessionKey(key.group_id, member_id), set()).add(key)
+    async def close_session(self, key: SessionKey) -> None:
+        """The same at the member's own wish: done when all of it is free."""
+        self.end_sessions(key)
+        await self.releases.over(key)
 
     def disconnected(self, connection: object) -> None:
         """A consumer that died without a word: its records need not wait for their locks."""
-        if self.broker.stopping:
+        if self.node.is_stopping():
             return  # a restart forgets locks anyway, and the logs are being closed
-        for key in self.sessions.of_connection(connection):
-            self.end_session(key)
+        self.end_sessions(*self.sessions.of_connection(connection))
 
     # ---- share-partitions --------------------------------------------------------------------------
 
-    def keeper(self, key: Key, topic: str) -> Keeper:
-        """Made if it is not there. Raises StorageFailed if there is no room for it."""
-        found = self.keepers.get(key)
+    def owner(self, key: Key, topic: str) -> PartitionOwner:
+        """Made if it is not there. Raises StorageFailed if there is no room for it, or its group goes."""
+        found = self.owners.get(key)
         if found is None:
-            if self.broker.state.take(SHARE_PARTITION_BYTES, known=True) is None:
+            if key.group_id in self.groups and self.groups[key.group_id].is_dead:
+                raise StorageFailed(f"share group {key.group_id} is being deleted")
+            if self.node.state.take(SHARE_PARTITION_BYTES, known=True) is None:
                 raise StorageFailed("there is no room for more share-partitions")
             kept = self.states.known.get(key) or Kept()
-            found = self.keepers[key] = Keeper(self, key, topic, kept)
+            found = self.owners[key] = PartitionOwner(self, key, topic, kept)
         return found
 
     # ---- groups as such ----------------------------------------------------------------------------
@@ -248,64 +247,51 @@ class ShareCoordinator:
         """A group that was to begin somewhere, which the disk has refused: unless somebody has joined it,
         or it has begun elsewhere, there is none."""
         group = self.groups.get(group_id)
-        if group is None or group.members or group.epoch:
+        if group is None or group.members or group.epoch or group.is_held:
             return
         if not any(key.group_id == group_id for key in self.states.known):
             del self.groups[group_id]
 
     async def delete(self, group_id: str) -> ErrorCode:
         """Forget a group that has no members, durably."""
-        return await self.to_its_end(self._delete(group_id))
-
-    async def _delete(self, group_id: str) -> ErrorCode:
-        group = self.groups.get(group_id)
-        if group is None:
-            return ErrorCode.group_id_not_found
-        if group.members:
-            return ErrorCode.non_empty_group
-        try:
-            await self._forget([key for key in self.states.known if key.group_id == group_id])
-        except StorageFailed:
-            return ErrorCode.kafka_storage_error
-        self.groups.pop(group_id, None)
-        for key in [key for key in self.keepers if key.group_id == group_id]:
-            del self.keepers[key]
-        return ErrorCode.none
+        return await self.to_its_end(administration.delete(self, group_id))
 
     async def forget(self, keys: Sequence[Key]) -> None:
         """Remove the state of these share-partitions, durably. Raises StorageFailed."""
         await self.to_its_end(self._forget(keys))
 
     async def _forget(self, keys: Sequence[Key]) -> None:
-        known = [self.keepers[key] for key in keys if key in self.keepers]
-        others = [key for key in keys if key not in self.keepers]
-        written = [promise(*self.states.append(key, SNAPSHOT, None)) for key in others]
-        outcomes = await asyncio.gather(
-            *(keeper.forget() for keeper in known), *written, return_exceptions=True
-        )
-        ordered = [*(keeper.key for keeper in known), *others]
-        for key, outcome in zip(ordered, outcomes, strict=True):
-            if outcome is None:  # whatever becomes of the others
-                self.states.known.pop(key, None)
-                self.keepers.pop(key, None)
-        for outcome in outcomes:
-            if outcome is not None:
-                raise outcome
+        """Of some at a time; if the disk refuses one, the others go all the same."""
+        refused: list[BaseException] = []
+        for some in pieces(keys, SLICE_ELEMENTS):
+            going = [self._forget_one(key) for key in some]
+            refused += filter(None, await asyncio.gather(*going, return_exceptions=True))
+        if refused:
+            raise refused[0]
+
+    async def _forget_one(self, key: Key) -> None:
+        owner = self.owners.get(key)
+        if owner is not None:
+            await owner.forget()
+        else:
+            await promise(*self.states.append(key, SNAPSHOT, None))
+        self.states.known.pop(key, None)
+        self.owners.pop(key, None)
 
     # ---- housekeeping ------------------------------------------------------------------------------
 
     async def tidy(self) -> None:
         """Called now and then: forget deleted topics, and let the state topic start later."""
-        by_id, duty = self.broker.catalogue.by_id, self.broker.supervisor.duty
+        by_id, duty = self.node.catalogue.by_id, self.node.supervisor.duty
         with duty("share state", "deleted topics"):
             await self.forget([key for key in self.states.known if key.topic_id not in by_id])
         for key in self.states.stale(PRUNE_RECORDS):
-            if (keeper := self.keepers.get(key)) and not keeper.is_gone:
-                with duty("share state", str(keeper)):
-                    await promise(*keeper.snapshot())
+            if (owner := self.owners.get(key)) and not owner.is_gone:
+                with duty("share state", str(owner)):
+                    await promise(*owner.snapshot())
         if self.states.prune():
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self.broker.duties, self.broker.store.checkpoint_starts)
+            await loop.run_in_executor(self.node.duties, self.node.store.checkpoint_starts)
 
 
 async def _outcome(work: Coroutine[Any, Any, T]) -> T | StorageFailed:

@@ -1,22 +1,25 @@
 """Records that are to become dead letters, read a piece at a time; `deadletters` calls it, in threads.
 
 A rejected record may lie in a batch that is small only while it is compressed, and thousands may be rejected
-at once: so no more than one batch is held beyond `PIECE_BYTES`, and each batch is decompressed once, however
-the rejected ones lie among the others.
+at once, or millions where one batch has so many: no more than one batch is held, as bytes, and beside it
+`PIECE_BYTES` of letters. Each batch is decompressed once, however the rejected ones lie among the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from headwater.broker.shares.records import Key
 from headwater.broker.shares.state import Change, Reason
 from headwater.log import replay
 from headwater.log.partition import PartitionLog, StorageFailed
-from headwater.log.replay import Batch, Damage
-from headwater.record import codecs, dead_letter
+from headwater.log.replay import Damage
+from headwater.record import batch as batches
+from headwater.record import codecs, dead_letter, records
+from headwater.record.batch import BatchHeader
 from headwater.record.dead_letter import Cause
+from headwater.record.errors import RecordError
 from headwater.record.records import Record
 
 MESSAGES = {
@@ -40,67 +43,96 @@ class Piece(NamedTuple):
     letters: list[Record]
     codec: int
     """Of a batch that they came from: what was sent compressed is kept compressed."""
-    next_offset: int
-    """Where the next piece begins."""
+    holds_batch: bool
+    """More of the same batch is to come."""
 
 
-def read_piece(origin: Origin, log: PartitionLog, dead: Sequence[Change], offset: int) -> Piece:
-    """The letters of the dead records from this offset on, or as many as make a piece. `dead` is in the order
-    of offsets. Of a record that retention took, its place is left. Raises StorageFailed."""
+def read_pieces(
+    origin: Origin, log: Callable[[], PartitionLog], dead: Sequence[Change]
+) -> Iterator[Piece]:
+    """The letters of the dead records, in the order of offsets, as `dead` is. Of a record that retention
+    took, its place is left. Raises StorageFailed. `log` is asked for each batch: it may be another then."""
     letters: list[Record] = []
     size, codec = 0, codecs.NONE
-    start = log.start_offset
-    for change in dead:
-        for gone in range(max(offset, change.first), min(change.last + 1, start)):
-            letters.append(_letter(origin, Record(gone, 0, None, None), change))
-    offset = max(offset, start)
-    for change in dead:
-        offset = max(offset, change.first)
-        while offset <= change.last:
+    for found, codec in _by_batch(origin, log, dead):
+        is_split = False
+        for letter in found:
+            letters.append(letter)
+            size += size_of(letter)
             if size >= PIECE_BYTES:
-                return Piece(letters, codec, offset)
-            batch = _batch_at(log, offset, change.last)
-            if batch is None:
-                break
-            found = list(_letters_of(origin, batch, dead, offset))
-            letters += found
-            size += sum(map(size_of, found))
-            codec, offset = batch.header.codec, batch.header.next_offset
-    return Piece(letters, codec, offset)
+                yield Piece(letters, codec, True)
+                letters, size, is_split = [], 0, True
+        if is_split:
+            yield Piece(letters, codec, False)
+            letters, size = [], 0
+    if letters:
+        yield Piece(letters, codec, False)
 
 
 def size_of(letter: Record) -> int:
     """About."""
-    return len(letter.key or b"") + len(letter.value or b"") + 200
+    headers = sum(len(name) + len(value or b"") for name, value in letter.headers)
+    return len(letter.key or b"") + len(letter.value or b"") + headers + 50
+
+
+def _by_batch(
+    origin: Origin, log: Callable[[], PartitionLog], dead: Sequence[Change]
+) -> Iterator[tuple[Iterator[Record], int]]:
+    """The letters of one batch after the other, each with its codec."""
+    offset = 0
+    for number, change in enumerate(dead):
+        offset, start = max(offset, change.first), log().start_offset
+        gone = range(offset, min(change.last + 1, start))
+        if gone:
+            places = (Record(each, 0, None, None) for each in gone)
+            yield (_letter(origin, each, change) for each in places), codecs.NONE
+        offset = max(offset, start)
+        while offset <= change.last and (batch := _batch_at(log(), offset, change.last)):
+            header, data = batch
+            yield _letters_of(origin, data, dead, number, offset), header.codec
+            offset = header.next_offset
 
 
 def read(log: PartitionLog, first: int, last: int) -> Iterator[Record]:
     """The records from `first` to `last` that are there. Raises StorageFailed."""
     while first <= last and (batch := _batch_at(log, first, last)) is not None:
-        yield from (record for record in batch.records if record.offset <= last)
-        first = batch.header.next_offset
+        header, data = batch
+        yield from (each for each in _records(data) if first <= each.offset <= last)
+        first = header.next_offset
 
 
-def _batch_at(log: PartitionLog, offset: int, last: int) -> Batch | None:
+def _batch_at(log: PartitionLog, offset: int, last: int) -> tuple[BatchHeader, bytes] | None:
     """The next batch that has something of these offsets."""
 
     def stop(found: Damage) -> None:
         if found.first_offset <= last:
             raise StorageFailed(f"a record cannot be read: {found}")
 
-    batch = next(replay.read(log, offset, stop), None)
-    return batch if batch is not None and batch.header.base_offset <= last else None
+    batch = next(replay.intact(log, offset, stop), None)
+    return batch if batch is not None and batch[0].base_offset <= last else None
+
+
+def _records(data: bytes) -> Iterator[Record]:
+    """Of a batch; none of a control batch. Raises StorageFailed."""
+    try:
+        if not batches.read_header(data).is_control:
+            yield from records.each(data)
+    except RecordError as error:
+        raise StorageFailed(f"a record cannot be read: {error}") from error
 
 
 def _letters_of(
-    origin: Origin, batch: Batch, dead: Sequence[Change], offset: int
+    origin: Origin, data: bytes, dead: Sequence[Change], number: int, offset: int
 ) -> Iterator[Record]:
-    changes = iter(dead)
-    change = next(changes, None)
-    for record in batch.records:
-        while change is not None and change.last < record.offset:
-            change = next(changes, None)
-        if change is not None and max(change.first, offset) <= record.offset:
+    """Of the dead records from the change of this number on, and from this offset on."""
+    change = dead[number]
+    for record in _records(data):
+        while change.last < record.offset:
+            number += 1
+            if number == len(dead):
+                return
+            change = dead[number]
+        if max(change.first, offset) <= record.offset:
             yield _letter(origin, record, change)
 
 

@@ -1,6 +1,6 @@
 """Dead letters: what a share group rejected, or gave up, is kept in a topic of its own (KIP-1191).
 
-`keeper` calls `put` before it archives a record. The dead letter has the record's key, value and
+`partition_owner` calls `put` before it archives a record. The dead letter has the record's key, value and
 headers, and in more headers where it comes from and why it is here:
 
     __dlq.errors.topic, .partition, .offset   the record
@@ -26,11 +26,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from headwater.broker.partition import Partition
-from headwater.broker.shares.dead_records import Origin, Piece, read_piece, size_of
+from headwater.broker.shares.dead_records import Origin, Piece, read_pieces, size_of
 from headwater.broker.shares.records import Key
 from headwater.broker.shares.state import Change, State
-from headwater.broker.topics import TopicError
+from headwater.broker.topic_admission import TopicError
+from headwater.log import replay
 from headwater.log.partition import PartitionLog, StorageFailed
+from headwater.log.replay import Damage
 from headwater.record import batch as batches
 from headwater.record import dead_letter, records
 from headwater.record.batch import BROKER_PRODUCER_ID
@@ -45,7 +47,8 @@ logger = logging.getLogger("headwater.broker")
 TOPIC_NAME = "errors.deadletterqueue.topic.name"
 PREFIX = "errors.deadletterqueue.topic.name.prefix"
 AT_WORK = 2
-"""So many pieces (`dead_records`) are read and written at once, whoever has rejected how much."""
+"""So many batches (`dead_records`) are read, and their letters written, at once, whoever has rejected how
+much."""
 BATCH_BYTES = 512 * 1024
 NAME_MAX = 249
 LOOK_BACK_MS = 600_000
@@ -93,22 +96,29 @@ class DeadLetters:
         if name is None or name == origin.topic:
             return  # a group that reads its own dead letters would never come to an end
         number = origin.key.partition % await self._ensure(name)
-        target = self._shares.broker.partition(name, number)
+        target = self._shares.node.topics.partitions.get((name, number))
         if target is None:
             raise StorageFailed(f"{name}-{number} is not there")
-        dead, offset = sorted(dead), 0
-        while dead and offset <= dead[-1].last:
-            async with self._at_work:
+        pieces = read_pieces(origin, lambda: source.log, sorted(dead))
+        while await self._put_some(pieces, source, target):
+            pass
+
+    async def _put_some(
+        self, pieces: Iterator[Piece], source: Partition, target: Partition
+    ) -> bool:
+        """The next piece, and all others of the batch that it holds; whether there was one."""
+        async with self._at_work:
+            while True:
                 with source.cold_reads.one():
-                    log = source.log
-                    piece = await self._shares.in_thread(read_piece, origin, log, dead, offset)
+                    piece = await self._shares.in_thread(next, pieces, None)
+                if piece is None:
+                    return False
                 await self._write(target, piece)
-            if piece.next_offset <= offset:
-                break  # nothing is left of the rest
-            offset = piece.next_offset
+                if not piece.holds_batch:
+                    return True
 
     async def _ensure(self, name: str) -> int:
-        catalogue, topics = self._shares.broker.catalogue, self._shares.broker.topics
+        catalogue, topics = self._shares.node.catalogue, self._shares.node.topics
         await topics.made(name)
         if name not in catalogue.topics:
             partitions = self._shares.settings.get("num.partitions")
@@ -133,36 +143,33 @@ class DeadLetters:
     def finish(self) -> set[Key]:
         """Archive what has its dead letter already: a crash came between the two."""
         shares, found = self._shares, set[Key]()
-        for letter in self.newest() if shares.keepers else ():
-            topic = shares.broker.catalogue.topics.get(letter.topic)
+        for letter in self.newest() if shares.owners else ():
+            topic = shares.node.catalogue.topics.get(letter.topic)
             key = topic and Key(letter.group_id, topic.id, letter.partition)
-            keeper = key and shares.keepers.get(key)
-            if not topic or not key or not keeper or keeper.state is None:
+            owner = key and shares.owners.get(key)
+            if not topic or not key or not owner or owner.state is None:
                 continue
             # A letter from before an administrator sent the group back is no word on what comes now,
             # nor is one of a topic, or a group, that was deleted and made again.
             is_new = letter.state == shares.states.known[key].identity(key)
-            source = keeper.source
+            source = owner.source
             is_there = source is not None and 0 <= letter.offset < source.log.durable_offset
-            if is_new and is_there and not keeper.state.is_settled(letter.offset):
-                keeper.state.restore(Change(letter.offset, letter.offset, State.ARCHIVED, 0))
+            if is_new and is_there and not owner.state.is_settled(letter.offset):
+                owner.state.restore([Change(letter.offset, letter.offset, State.ARCHIVED, 0)])
                 if key not in found:
-                    logger.warning("%s: a crash left dead letters, archived only now", keeper)
+                    logger.warning("%s: a crash left dead letters, archived only now", owner)
                 found.add(key)
         return found
 
     def newest(self) -> Iterator[Letter]:
         """The newest dead letters; read once, at start."""
-        topics = self._shares.broker.topics
+        topics = self._shares.node.topics
         prefix = self._shares.settings.get(PREFIX)
         for (topic, _), partition in topics.partitions.items():
             if not topic.startswith(prefix):
                 continue
             try:
-                begin = _recent(partition.log)
-                for batch in topics.replay_from(partition, begin) if begin is not None else ():
-                    if batch.header.producer_id == BROKER_PRODUCER_ID:
-                        yield from _read_letters(batch.records)
+                yield from _newest_in(partition)
             except OSError as error:  # of these, a letter may come twice
                 partition.report_damage(error)
 
@@ -192,6 +199,19 @@ def _recent(log: PartitionLog) -> int | None:
     except RecordError:
         return log.start_offset  # damaged: all that can be read is looked at
     return None if begin is None else begin.offset
+
+
+def _newest_in(partition: Partition) -> Iterator[Letter]:
+    """Strangers may have written very much there: nobody waits for that to be read."""
+    begin = _recent(partition.log)
+    if begin is None:
+        return
+
+    def report(found: Damage) -> None:
+        partition.report_damage(str(found))
+
+    for batch in replay.read(partition.log, begin, report, BROKER_PRODUCER_ID):
+        yield from _read_letters(batch.records)
 
 
 def _read_letters(found: Iterable[Record]) -> Iterator[Letter]:

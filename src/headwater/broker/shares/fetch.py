@@ -16,11 +16,11 @@ from kio.schema.errors import ErrorCode
 from headwater.broker.partition import Partition
 from headwater.broker.shares import acknowledgement
 from headwater.broker.shares.coordinator import ShareCoordinator
-from headwater.broker.shares.keeper import Keeper
+from headwater.broker.shares.partition_owner import PartitionOwner
 from headwater.broker.shares.records import Key
 from headwater.broker.shares.sessions import Place, Session
 from headwater.broker.shares.state import Ack, Acknowledgement, Acquired, Batch, SharePartition
-from headwater.broker.slices import SLICE_ELEMENTS, pieces
+from headwater.broker.slices import Pace
 from headwater.log.aborted_transactions import AbortedTransaction, among
 from headwater.log.partition import OffsetOutOfRange, StorageFailed
 from headwater.record import batch as batches
@@ -51,7 +51,7 @@ class Row(NamedTuple):
 
 
 class _Read(NamedTuple):
-    keeper: Keeper
+    owner: PartitionOwner
     state: SharePartition
     offset: int
     data: bytes
@@ -77,8 +77,9 @@ class ShareFetch:
         self._member = session.key.member_id
         self._wanted = wanted
         self._more = asyncio.Event()
+        self._pace = Pace(shares.node.supervisor.monotonic)
         self._watched: list[Partition] = []
-        self._keepers: list[Keeper] = []
+        self._owners: list[PartitionOwner] = []
 
     async def run(self) -> list[Row]:
         loop = asyncio.get_running_loop()
@@ -86,7 +87,7 @@ class ShareFetch:
         try:
             while True:
                 self._more.clear()
-                last = loop.time() >= deadline or self._shares.broker.stopping
+                last = loop.time() >= deadline or self._shares.node.is_stopping()
                 rows = await self._collect(at_least=0 if last else self._wanted.bytes_min)
                 if rows or last or not self._session.places:
                     return rows
@@ -114,27 +115,27 @@ class ShareFetch:
         self._more.set()
 
     def _watch(self) -> None:
-        if self._watched or self._keepers:
+        if self._watched or self._owners:
             return
         self._shares.wakers.add(self._more.set)
         group_id = self._session.key.group_id
         for topic_id, number in self._session.places:
-            topic = self._shares.broker.catalogue.by_id.get(topic_id)
-            partition = topic and self._shares.broker.partition(topic.name, number)
+            topic = self._shares.node.catalogue.by_id.get(topic_id)
+            partition = topic and self._shares.node.topics.partitions.get((topic.name, number))
             if topic and partition:
                 partition.watchers.add(self)
                 self._watched.append(partition)
-                keeper = self._shares.keepers.get(Key(group_id, topic_id, number))
-                if keeper is not None:  # else nobody can give anything back
-                    keeper.waiting.add(self._more.set)
-                    self._keepers.append(keeper)
+                owner = self._shares.owners.get(Key(group_id, topic_id, number))
+                if owner is not None:  # else nobody can give anything back
+                    owner.waiting.add(self._more.set)
+                    self._owners.append(owner)
 
     def _unwatch(self) -> None:
         self._shares.wakers.discard(self._more.set)
         for partition in self._watched:
             partition.watchers.discard(self)
-        for keeper in self._keepers:
-            keeper.waiting.discard(self._more.set)
+        for owner in self._owners:
+            owner.waiting.discard(self._more.set)
 
     # ---- collecting --------------------------------------------------------------------------------
 
@@ -144,33 +145,30 @@ class ShareFetch:
         reads: list[tuple[Place, _Read]] = []
         places = self._session.rotate()
         share = max(self._wanted.bytes_max // max(len(places), 1), 1)
-        for some in pieces(places, SLICE_ELEMENTS):
-            for place in some:
-                if not self._has_room():
-                    break
-                found = await self._read(place, share)
-                if isinstance(found, ErrorCode):
-                    rows.append(Row(place, found))
-                elif found is not None:
-                    reads.append((place, found))
-            if len(places) > SLICE_ELEMENTS:
-                await asyncio.sleep(0)
+        for place in places:
+            if not self._has_room():
+                break
+            found = await self._read(place, share)
+            if isinstance(found, ErrorCode):
+                rows.append(Row(place, found))
+            elif found is not None:
+                reads.append((place, found))
+            await self._pace.rest()
         if not rows and sum(len(read.data) for _, read in reads) < at_least:
             return []
         left = self._wanted.records_max
         for place, read in reads:
-            if left <= 0:
-                break
-            row = await self._deliver(place, read, left, share)
+            row = await self._deliver(place, read, left, share) if left > 0 else None
             if row is not None:
                 rows.append(row)
                 left -= sum(each.last - each.first + 1 for each in row.acquired)
+            await self._pace.rest()
         return rows
 
     def _has_room(self) -> bool:
         """Whether to read more, although the first batch of each partition comes whole."""
         is_within = self._held < self._wanted.bytes_max
-        return not self._held or (is_within and self._shares.broker.memory.answer_bytes() > 0)
+        return not self._held or (is_within and self._shares.node.memory.answer_bytes() > 0)
 
     async def _deliver(self, place: Place, read: _Read, left: int, share: int) -> Row | None:
         """Acquire from what was read, and read on while there is room."""
@@ -187,6 +185,7 @@ class ShareFetch:
             bytes_left -= sum(map(len, parts))
             if bytes_left <= 0 or not self._has_room():
                 break
+            await self._pace.rest()  # what is in memory is read and delivered without a wait
             found = await self._read(place, bytes_left, at_least_one=not taken)
             if isinstance(found, _Read) and found.offset <= before and not got:
                 break
@@ -207,11 +206,11 @@ class ShareFetch:
             is_data = header.is_transactional and not header.is_control
             if is_aborted is not None and is_data and is_aborted(header):
                 void.append(found[-1])
-        taken = read.keeper.acquire(
+        taken = read.owner.acquire(
             self._member, found, read.offset, left, wanted.batch_size, wanted.exactly, read.state
         )
         if void and taken:
-            taken = self._without(read.keeper, taken, void)
+            taken = self._without(read, taken, void)
         return taken, list(acknowledgement.parts(memoryview(read.data), found, taken))
 
     async def _read(
@@ -219,19 +218,19 @@ class ShareFetch:
     ) -> _Read | ErrorCode | None:
         """Bytes from where the group goes on; None: there are none."""
         topic_id, number = place
-        topic = self._shares.broker.catalogue.by_id.get(topic_id)
+        topic = self._shares.node.catalogue.by_id.get(topic_id)
         if topic is None:
             return ErrorCode.unknown_topic_id
         if not self._shares.has(self._session.key.group_id):
             return None  # nobody has joined: there is no group that could begin anywhere
-        partition = self._shares.broker.partition(topic.name, number)
+        partition = self._shares.node.topics.partitions.get((topic.name, number))
         if partition is None:
-            return self._shares.broker.absence(topic.name, number)
+            return self._shares.node.topics.absence(topic.name, number)
         try:
             key = Key(self._session.key.group_id, topic_id, number)
-            keeper = self._shares.keeper(key, topic.name)
-            state = await keeper.open()
-            offset = state.next_offset(keeper.limits())
+            owner = self._shares.owner(key, topic.name)
+            state = await owner.open()
+            offset = state.next_offset(owner.limits())
             if offset is None or offset >= partition.log.durable_offset:
                 return None
             data, aborted = await self._bytes(
@@ -245,7 +244,7 @@ class ShareFetch:
         except CorruptBatch as error:
             partition.report_damage(error)
             return ErrorCode.corrupt_message
-        return _Read(keeper, state, offset, data, aborted) if data else None
+        return _Read(owner, state, offset, data, aborted) if data else None
 
     async def _bytes(
         self, partition: Partition, offset: int, size: int, at_least_one: bool
@@ -263,7 +262,7 @@ class ShareFetch:
         if data is None:
             with partition.cold_reads.one():
                 cold = self._shares.in_thread(read, False)
-                reading = self._shares.broker.supervisor.spawn("share fetches", cold)
+                reading = self._shares.node.supervisor.spawn("share fetches", cold)
                 try:
                     data, aborted = await asyncio.shield(reading)
                 except asyncio.CancelledError:  # what is being read stays open until it is
@@ -282,11 +281,11 @@ class ShareFetch:
     def _upper(self, partition: Partition) -> int | None:
         return partition.log.last_stable_offset() if self._reads_committed() else None
 
-    def _without(self, keeper: Keeper, taken: list[Acquired], void: list[Batch]) -> list[Acquired]:
+    def _without(self, read: _Read, taken: list[Acquired], void: list[Batch]) -> list[Acquired]:
         """Take out what was aborted: no member ever sees it, so the broker settles it itself."""
         gaps = [
             Acknowledgement(first, last, [Ack.GAP])
             for first, last in acknowledgement.common(taken, void)
         ]
-        self._shares.spawn(keeper.acknowledge(self._member, gaps))
+        self._shares.spawn(read.owner.acknowledge(self._member, gaps))
         return acknowledgement.rest(taken, gaps)

@@ -10,9 +10,10 @@ its next heartbeat. What the group has done with its records is in the log.
 
 The simple assignor of share groups (KIP-932): who reads which partition. Pure.
 
-Every partition has a reader, and every member something to read if it can be: with more partitions
-than members each partition goes to one member, with more members than partitions several share one.
-Members and partitions are dealt out in order, so that a small change moves little.
+Every partition has one reader, and every member something to read if it can be: those who are left with
+nothing share a partition with another. So there are no more assignments than partitions and members,
+however many subscribe to however much. Members and partitions are dealt out in order, so that a small
+change moves little.
 """
 
 from __future__ import annotations
@@ -69,13 +70,25 @@ class ShareGroup:
     looked_at: object = None
     """The changes and the catalogue's version that `refresh` was last asked for."""
 
+    is_held: bool = False
+    """An administrator is at work on it (`administration`)."""
+    is_dead: bool = False
+    """It is being deleted."""
+
+    def check_free(self) -> None:
+        """Raises GroupError, for which clients come again soon."""
+        if self.is_held:
+            code = ErrorCode.coordinator_load_in_progress
+            raise GroupError(code, f"Share group {self.id} is being changed.")
+
     @property
     def state(self) -> str:
         return "Stable" if self.members else "Empty"
 
     def subscribed(self, known: frozenset[str]) -> frozenset[str]:
         """Those of the known topics that a member subscribes to."""
-        return frozenset().union(*(member.topics & known for member in self.members.values()))
+        kinds = {member.topics for member in self.members.values()}
+        return frozenset().union(*(topics & known for topics in kinds))
 
     def heartbeat(
         self,
@@ -88,6 +101,7 @@ class ShareGroup:
         size_max: int,
     ) -> Member:
         """The member that sent it, joined if it was new. Raises GroupError."""
+        self.check_free()
         member = self.members.get(member_id)
         if epoch == JOIN:
             return self._join(member, member_id, topics, client, rack_id, size_max)
@@ -127,7 +141,10 @@ class ShareGroup:
         return member
 
     def _subscribe(self, member: Member, topics: Iterable[str]) -> None:
-        before, member.topics = member.topics, frozenset(topics)
+        before, said = member.topics, frozenset(topics)
+        # One set for all who say the same: to compare them costs nothing then.
+        others = (each.topics for each in self.members.values() if hash(each.topics) == hash(said))
+        member.topics = next((each for each in others if each == said), said)
         self.changes += before != member.topics
 
     @staticmethod
@@ -160,7 +177,8 @@ class ShareGroup:
             return False
         self.seen = (self.changes, subscribed)
         self.epoch += 1
-        wanted = {member.id: member.topics & known for member in self.members.values()}
+        parts = {topics: topics & known for topics in {m.topics for m in self.members.values()}}
+        wanted = {member.id: parts[member.topics] for member in self.members.values()}
         self.target = assign(wanted, subscribed)
         return True
 
@@ -189,19 +207,45 @@ def assign(
     wanted: Mapping[str, Collection[str]], topics: Mapping[str, tuple[uuid.UUID, int]]
 ) -> dict[str, Assignment]:
     """For each member its partitions; `wanted` says which topics it subscribes to."""
-    result: dict[str, dict[uuid.UUID, set[int]]] = {member: {} for member in wanted}
-    turn = 0
-    for topic in sorted(topics):
-        topic_id, count = topics[topic]
-        members = sorted(member for member in wanted if topic in wanted[member])
-        if not members or not count:
-            continue
-        for number in range(max(count, len(members))):
-            # Go on dealing where the last topic stopped, or the first members would get it all.
-            member = members[(turn + number) % len(members)]
-            result[member].setdefault(topic_id, set()).add(number % count)
-        turn += count
+    held: dict[str, dict[uuid.UUID, set[int]]] = {member: {} for member in wanted}
+    kinds: dict[frozenset[str], list[str]] = {}  # many subscribe to the same
+    for member in sorted(wanted):
+        kinds.setdefault(frozenset(wanted[member]), []).append(member)
+    ordered = sorted(topic for topic in topics if topics[topic][1])
+    turn, before, members = 0, None, []
+    for topic in ordered:
+        crowd = [number for number, names in enumerate(kinds) if topic in names]
+        if crowd != before:
+            before, members = crowd, _members_of(crowd, kinds)
+        if members:
+            topic_id, count = topics[topic]
+            for number in range(count):
+                # Go on dealing where the last topic stopped, or the first members would get it all.
+                member = members[(turn + number) % len(members)]
+                held[member].setdefault(topic_id, set()).add(number)
+            turn += count
+    for names, some in kinds.items():
+        _share(held, [member for member in some if not held[member]], names, ordered, topics)
     return {
-        member: {topic_id: sorted(numbers) for topic_id, numbers in held.items()}
-        for member, held in result.items()
+        member: {topic_id: sorted(numbers) for topic_id, numbers in each.items()}
+        for member, each in held.items()
     }
+
+
+def _members_of(crowd: list[int], kinds: Mapping[frozenset[str], list[str]]) -> list[str]:
+    of_kinds = list(kinds.values())
+    return sorted(member for number in crowd for member in of_kinds[number])
+
+
+def _share(
+    held: dict[str, dict[uuid.UUID, set[int]]],
+    idle: list[str],
+    names: frozenset[str],
+    ordered: list[str],
+    topics: Mapping[str, tuple[uuid.UUID, int]],
+) -> None:
+    """Those who have got nothing read what another one does, each one partition."""
+    own = [topics[topic] for topic in ordered if topic in names] if idle else []
+    for place, member in enumerate(idle if own else ()):
+        topic_id, count = own[place % len(own)]
+        held[member][topic_id] = {place // len(own) % count}

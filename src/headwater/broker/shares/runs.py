@@ -8,8 +8,9 @@ acknowledged as a whole is one run all its life.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
+from typing import Protocol, TypeVar
 
 
 class State(IntEnum):
@@ -72,6 +73,19 @@ class Run:
             and self.deadline == other.deadline
             and self.writing == other.writing
         )
+
+
+class Stretch(Protocol):
+    """Some offsets, both included."""
+
+    @property
+    def first(self) -> int: ...
+
+    @property
+    def last(self) -> int: ...
+
+
+T = TypeVar("T", bound=Stretch)
 
 
 class Runs:
@@ -152,10 +166,33 @@ class Runs:
             else:
                 index += 1
 
-    def put(self, kept: Iterable[Run]) -> None:
-        """Begin with these, which lie end to end from `start`."""
-        self._runs = list(kept)
-        self.end = self._runs[-1].last + 1 if self._runs else self.start
+    def revise(self, places: Sequence[Stretch], change: Callable[[Run, int], None]) -> None:
+        """Call `change` with each run of these places, split so that none reaches beyond its place, and with
+        the number of that. The places rise and do not overlap. One pass, however many they are: tens of
+        thousands of splits and joins of a list would each move all that lies behind them."""
+        runs = self.between(places[0].first, places[-1].last) if places else []
+        if not runs:
+            return
+        first, last = runs[0].first, runs[-1].last
+        begin, made, number = self._at(first), list[Run](), 0
+        for run in runs:
+            offset = run.first
+            while offset <= run.last:
+                while number < len(places) and places[number].last < offset:
+                    number += 1
+                is_meant = number < len(places) and places[number].first <= offset
+                until = _until(run, places, number, is_meant)
+                part = run.part(offset, until)
+                if is_meant:
+                    change(part, number)
+                if made and made[-1].is_like(part):
+                    made[-1].last = until
+                else:
+                    made.append(part)
+                offset = until + 1
+        self._runs[begin : begin + len(runs)] = made
+        self.merge(first, first)
+        self.merge(last, last)
 
     def _at(self, offset: int) -> int:
         return bisect_right(self._runs, offset, key=lambda run: run.first) - 1
@@ -169,3 +206,24 @@ class Runs:
         if run.first < offset:
             self._runs.insert(index + 1, run.part(offset, run.last))
             run.last = offset - 1
+
+
+def _until(run: Run, places: Sequence[Stretch], number: int, is_meant: bool) -> int:
+    """Where the part of this run ends that lies in the place of this number, or before it."""
+    if number == len(places):
+        return run.last
+    place = places[number]
+    return min(run.last, place.last if is_meant else place.first - 1)
+
+
+def rising(places: Iterable[T]) -> Iterator[list[T]]:
+    """Stretches of these in which offsets rise; usually one. What the broker writes does, and others may have
+    written it."""
+    some: list[T] = []
+    for each in places:
+        if some and each.first <= some[-1].last:
+            yield some
+            some = []
+        some.append(each)
+    if some:
+        yield some

@@ -9,10 +9,17 @@ number of sessions is bounded, and so is that of the partitions of each and of a
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
+
+from headwater.broker.shares.records import Key
+from headwater.broker.slices import Pace
+from headwater.broker.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from headwater.broker.shares.partition_owner import PartitionOwner
 
 INITIAL, FINAL = 0, -1
 SESSION_PARTITIONS_MAX = 10_000
@@ -125,3 +132,78 @@ class Sessions:
 
     def of_group(self, group_id: str) -> list[SessionKey]:
         return [key for key in self._sessions if key.group_id == group_id]
+
+
+class Releases:
+    """What members hold, and how it is given back when they are gone.
+
+    A member may hold records of thousands of share-partitions, and a connection may have a hundred members.
+    So when one goes, a few are given back in that turn, and the rest in the turns behind it, by one task for
+    all. Others only wait longer for that. A member that comes again under the name that it had first gives
+    back what it held before in the share-partition that it speaks of (`catch_up`): nothing that it acquires
+    anew is taken from it. A stop, or a crash, ends the locks that are left: a restart knows none.
+    """
+
+    def __init__(self, owners: Mapping[Key, PartitionOwner], supervisor: Supervisor) -> None:
+        self._owners = owners
+        self._supervisor = supervisor
+        self._held: dict[SessionKey, set[Key]] = {}
+        """Share-partitions in which a member may have records locked."""
+        self._leaving: dict[SessionKey, set[Key]] = {}
+        """The same of those who are gone: still to be given back."""
+        self._is_working = False
+
+    def __len__(self) -> int:
+        """Of members who hold something, or have held it and are gone."""
+        return len(self._held.keys() | self._leaving.keys())
+
+    def holds(self, member_id: str, key: Key) -> None:
+        """The member has locked records of this share-partition."""
+        self._held.setdefault(SessionKey(key.group_id, member_id), set()).add(key)
+
+    def begin(self, *members: SessionKey) -> None:
+        """They are gone: what they hold is free for others."""
+        for member in members:
+            if held := self._held.pop(member, None):
+                self._leaving.setdefault(member, set()).update(held)
+        if self._leaving and not self._is_working:
+            pace = Pace(self._supervisor.monotonic)
+            while self._leaving and not pace.is_due:
+                self._next(next(iter(self._leaving)))
+            if self._leaving:
+                self._is_working = True
+                self._supervisor.spawn("share groups", self._work())
+
+    async def over(self, member: SessionKey) -> None:
+        """Done when nothing is left of this one; it need not wait for those before it."""
+        pace = Pace(self._supervisor.monotonic)
+        while member in self._leaving:
+            self._next(member)
+            await pace.rest()
+
+    def catch_up(self, member_id: str, key: Key) -> None:
+        """A member that was gone may have come again: what it held before in this share-partition is free."""
+        member = SessionKey(key.group_id, member_id)
+        if key in self._leaving.get(member, ()):
+            self._leaving[member].discard(key)
+            self._end(member, key)
+
+    async def _work(self) -> None:
+        pace = Pace(self._supervisor.monotonic)
+        try:
+            while self._leaving:
+                await pace.rest()
+                if self._leaving:
+                    self._next(next(iter(self._leaving)))
+        finally:
+            self._is_working = False
+
+    def _next(self, member: SessionKey) -> None:
+        self._end(member, self._leaving[member].pop())
+
+    def _end(self, member: SessionKey, key: Key) -> None:
+        if not self._leaving[member]:
+            del self._leaving[member]
+        owner = self._owners.get(key)
+        if owner is not None:
+            self._supervisor.call("share groups", owner.release, member.member_id)

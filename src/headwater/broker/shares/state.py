@@ -20,7 +20,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from headwater.broker.shares.runs import Run, Runs, State
+from headwater.broker.shares.ack import Ack, Acknowledgement, pieces_of
+from headwater.broker.shares.runs import Run, Runs, State, rising
 
 __all__ = [
     "Ack",
@@ -34,15 +35,9 @@ __all__ = [
     "UnknownRecords",
 ]
 
-
-class Ack(IntEnum):
-    """What a consumer says about a record."""
-
-    GAP = 0
-    ACCEPT = 1
-    RELEASE = 2
-    REJECT = 3
-    RENEW = 4
+WHOLE_BATCH_MAX = 10_000
+"""Records of a batch that are delivered together, however few may be in flight: a megabyte holds a million,
+and each may get an acknowledgement of its own."""
 
 
 class AckError(Exception):
@@ -51,14 +46,6 @@ class AckError(Exception):
 
 class UnknownRecords(AckError):
     """They were never delivered (INVALID_REQUEST)."""
-
-
-class Acknowledgement(NamedTuple):
-    """`types` holds one for all offsets of the range, or one for each."""
-
-    first: int
-    last: int
-    types: Sequence[int]
 
 
 class Batch(NamedTuple):
@@ -109,8 +96,7 @@ class SharePartition:
 
     def __init__(self, start: int, kept: Iterable[Change] = ()) -> None:
         self.runs = Runs(start)
-        for change in kept:
-            self.restore(change)
+        self.restore(list(kept))
 
     @property
     def start(self) -> int:
@@ -143,7 +129,8 @@ class SharePartition:
     ) -> list[Acquired]:
         """Lock what is available of these batches, which were read from offset `read_from` on.
 
-        Whole batches, until there are `records_max` records; with `exactly` never one more. Nothing
+        Whole batches, until there are `records_max` records; with `exactly` never one more, and of a batch
+        that has very many no more than `WHOLE_BATCH_MAX` beyond what may be in flight. Nothing
         that was not read may be locked, or the client would take it for a gap. Entries of the result
         are joined up to `batch_size` records.
         """
@@ -180,7 +167,7 @@ class SharePartition:
         if last >= self.end:
             free = limits.in_flight - (self.end - self.start)
             if free > 0:
-                new = min(room, free) if exactly else last - self.end + 1
+                new = min(room, free) if exactly else max(free, WHOLE_BATCH_MAX)
                 self.runs.extend(min(last, self.end + new - 1))
         got: list[Acquired] = []
         for run in self.runs.look(first, last):
@@ -201,18 +188,19 @@ class SharePartition:
         self, member: str, acknowledgements: Sequence[Acknowledgement], limits: Limits, now: int
     ) -> list[Change]:
         """What to write down. Raises AckError, and then nothing has changed."""
-        wanted = [piece for each in acknowledgements for piece in _pieces(each)]
-        for first, last, _ in wanted:
-            self._check(member, first, last)
+        for each in acknowledgements:
+            self._check(member, each.first, each.last)
+        wanted = [piece for each in acknowledgements for piece in pieces_of(each)]
         changes: list[Change] = []
-        for first, last, kind in wanted:
-            for run in self.runs.between(first, last):
-                if kind == Ack.RENEW:
-                    run.deadline = now + limits.lock_ms
-                    continue
+
+        def decide(run: Run, number: int) -> None:
+            if wanted[number].kind == Ack.RENEW:
+                run.deadline = now + limits.lock_ms
+            else:
                 run.writing = True
-                changes.append(_settled(run, kind, limits))
-            self.runs.merge(first, last)
+                changes.append(_settled(run, wanted[number].kind, limits))
+
+        self.runs.revise(wanted, decide)
         return changes
 
     def _check(self, member: str, first: int, last: int) -> None:
@@ -230,18 +218,18 @@ class SharePartition:
             if run.member != member:
                 raise AckError("Member is not the owner of batch record")
 
-    def commit(self, changes: Iterable[Change]) -> None:
+    def commit(self, changes: Sequence[Change]) -> None:
         """They are durable."""
-        for change in changes:
-            self._apply(change)
+        self._apply(changes)
         self.runs.drop_final()
 
-    def undo(self, changes: Iterable[Change], deadline: int) -> None:
+    def undo(self, changes: Sequence[Change], deadline: int) -> None:
         """They could not be written: the records stay the member's until this deadline."""
-        for change in changes:
-            for run in self.runs.between(change.first, change.last):
-                run.writing, run.deadline = False, deadline
-            self.runs.merge(change.first, change.last)
+
+        def take_back(run: Run, _: int) -> None:
+            run.writing, run.deadline = False, deadline
+
+        self.runs.revise(changes, take_back)
 
     def release(self, member: str, limits: Limits) -> tuple[list[Change], list[Change]]:
         """The member is gone: (free from now on, archived when durable)."""
@@ -255,16 +243,15 @@ class SharePartition:
         return (run for run in self.runs if run.state is State.ACQUIRED and not run.writing)
 
     def _give_back(self, found: list[Run], limits: Limits) -> tuple[list[Change], list[Change]]:
-        freed: list[Change] = []
-        given_up: list[Change] = []
-        for run in found:
-            change = _settled(run, Ack.RELEASE, limits)
-            (given_up if change.state is State.ARCHIVED else freed).append(change)
-            run.writing = change.state is State.ARCHIVED
-        for change in freed:
-            self._apply(change)
-        for change in given_up:
-            self.runs.merge(change.first, change.last)
+        changes = [_settled(run, Ack.RELEASE, limits) for run in found]
+        freed = [each for each in changes if each.state is not State.ARCHIVED]
+        given_up = [each for each in changes if each.state is State.ARCHIVED]
+
+        def mark(run: Run, _: int) -> None:
+            run.writing = True
+
+        self._apply(freed)
+        self.runs.revise(given_up, mark)
         return freed, given_up
 
     def next_deadline(self) -> int | None:
@@ -281,14 +268,13 @@ class SharePartition:
 
     # ---- the log's view ----------------------------------------------------------------------------
 
-    def restore(self, change: Change) -> None:
-        """Apply a change that the log tells."""
-        if change.last < self.start:
-            return
-        if change.last >= self.end:
-            self.runs.extend(change.last)
-        self._apply(change)
-        self.runs.drop_final()
+    def restore(self, changes: Sequence[Change]) -> None:
+        """Apply changes that the log tells, in their order."""
+        for some in rising([each for each in changes if each.last >= self.start]):
+            if some[-1].last >= self.end:
+                self.runs.extend(some[-1].last)
+            self._apply(some)
+            self.runs.drop_final()
 
     def durable(self) -> list[Change]:
         """Everything in flight as a restart would find it: locks are not kept."""
@@ -314,11 +300,12 @@ class SharePartition:
         """Records after the start that are done with (KIP-1226)."""
         return sum(len(run) for run in self.runs if run.state.is_final)
 
-    def _apply(self, change: Change) -> None:
-        for run in self.runs.between(change.first, change.last):
-            run.state, run.deliveries = change.state, change.deliveries
+    def _apply(self, changes: Sequence[Change]) -> None:
+        def settle(run: Run, number: int) -> None:
+            run.state, run.deliveries = changes[number].state, changes[number].deliveries
             run.member, run.deadline, run.writing = "", 0, False
-        self.runs.merge(change.first, change.last)
+
+        self.runs.revise(changes, settle)
 
 
 def _settled(run: Run, kind: int, limits: Limits) -> Change:
@@ -332,19 +319,6 @@ def _settled(run: Run, kind: int, limits: Limits) -> Change:
     if run.deliveries >= limits.deliveries_max:
         return Change(run.first, run.last, State.ARCHIVED, run.deliveries, Reason.LIMIT)
     return Change(run.first, run.last, State.AVAILABLE, run.deliveries)
-
-
-def _pieces(each: Acknowledgement) -> list[tuple[int, int, int]]:
-    """(first, last, type), one for each stretch of equal types."""
-    if len(each.types) == 1:
-        return [(each.first, each.last, each.types[0])]
-    pieces: list[tuple[int, int, int]] = []
-    for offset, kind in enumerate(each.types, each.first):
-        if pieces and pieces[-1][2] == kind:
-            pieces[-1] = (pieces[-1][0], offset, kind)
-        else:
-            pieces.append((offset, offset, kind))
-    return pieces
 
 
 def _append(taken: list[Acquired], more: Acquired, batch_size: int) -> None:

@@ -1,7 +1,7 @@
 """`__share_group_state`: where the share groups' state lives; memory is only a view of it.
 
-`keeper` appends through `StateTopic`; `coordinator` is given all states at start. A share-partition's
-records always go to the same partition of the topic, by Kafka's rule (Java's hash of
+`partition_owner` appends through `StateTopic`; `coordinator` is given all states at start. A share-
+partition's records always go to the same partition of the topic, by Kafka's rule (Java's hash of
 "group:topic id:partition"). Every so many updates a snapshot is written, which makes what came before
 it superfluous; `prune` then lets the log start later, so that a start reads little.
 """
@@ -12,18 +12,16 @@ import base64
 import logging
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from headwater.broker import internal_topics
 from headwater.broker.catalogue import Catalogue
 from headwater.broker.groups.cursor import BadRecord
-from headwater.broker.partition import Partition
+from headwater.broker.internal_topic import InternalTopic, Staged
 from headwater.broker.shares import records
 from headwater.broker.shares.records import SNAPSHOT, UPDATE, Key, Value
 from headwater.broker.shares.state import SharePartition
 from headwater.broker.topics import Topics
-from headwater.record import batch as batches
-from headwater.record import records as log_records
 
 NAME = internal_topics.SHARE_GROUP_STATE
 
@@ -53,32 +51,22 @@ class Kept:
         return f"{kafka_uuid(key.topic_id)}/{self.created}/{self.state_epoch}"
 
 
-@dataclass(slots=True)
-class StateTopic:
+class StateTopic(InternalTopic):
     """Append, replay and prune."""
 
-    topics: Topics
-    catalogue: Catalogue
-    now_ms: Callable[[], int]
-    known: dict[Key, Kept] = field(default_factory=dict)
+    def __init__(self, topics: Topics, catalogue: Catalogue, now_ms: Callable[[], int]) -> None:
+        super().__init__(NAME, topics, now_ms)
+        self._catalogue = catalogue
+        self.known: dict[Key, Kept] = {}
 
     # ---- writing -----------------------------------------------------------------------------------
 
-    async def ensure(self) -> None:
-        """Make the topic on first use. Raises StorageFailed."""
-        await self.topics.ensure(NAME)
-
-    def append(
-        self, key: Key, kind: int, value: Value | None, kept: Kept | None = None
-    ) -> tuple[Partition, int]:
-        """Stage a record; durable when `partition.durable(offset)` says so. `kept`: of a share-partition
+    def append(self, key: Key, kind: int, value: Value | None, kept: Kept | None = None) -> Staged:
+        """Stage a record. `kept`: of a share-partition
         that is not known yet. Raises StorageFailed."""
-        partition = self.partition(key)
-        now_ms = self.now_ms()
+        partition = self.partition_of(coordinator_key(key))
         body = None if value is None else records.write_value(kind, value)
-        record = log_records.Record(0, now_ms, records.write_key(kind, key), body)
-        data = log_records.build([record])
-        offset = partition.append(data, batches.read_header(data), now_ms)
+        staged = self.stage(partition, [(records.write_key(kind, key), body)])
         if (known := kept or self.known.get(key)) is not None:
             known.number = partition.number
         if kind == SNAPSHOT and value is not None:
@@ -86,20 +74,16 @@ class StateTopic:
 
             def written(error: Exception | None) -> None:
                 if error is None:
-                    found.snapshot_at = offset
+                    found.snapshot_at = staged.next_offset - 1
 
-            partition.when_durable(offset + 1, written)
-        return partition, offset + 1
-
-    def partition(self, key: Key) -> Partition:
-        """Where its records are. Raises StorageFailed if that is offline."""
-        return self.topics.internal(NAME, _coordinator_key(key))
+            partition.when_durable(staged.next_offset, written)
+        return staged
 
     # ---- reading -----------------------------------------------------------------------------------
 
-    def replay(self) -> None:
+    def load(self) -> None:
         """At start: everything that the log tells."""
-        for number, batch in self.topics.replay(NAME):
+        for number, batch in self.replay():
             for offset, _, key, value, *_ in batch.records:
                 if key is None:
                     continue
@@ -133,8 +117,7 @@ class StateTopic:
                 return
             kept.state = SharePartition(value.start)
         kept.state.move_start(value.start)
-        for change in value.batches:
-            kept.state.restore(change)
+        kept.state.restore(value.batches)
         kept.start = kept.state.start
 
     def forget_lost(self) -> set[Key]:
@@ -144,8 +127,8 @@ class StateTopic:
         of a lost record speaks for the one that gets its offset. Returns where that was so."""
         found: set[Key] = set()
         for key, kept in self.known.items():
-            topic = self.catalogue.by_id.get(key.topic_id)
-            source = topic and self.topics.partitions.get((topic.name, key.partition))
+            topic = self._catalogue.by_id.get(key.topic_id)
+            source = topic and self._topics.partitions.get((topic.name, key.partition))
             if kept.state is None or not source or kept.state.end <= source.log.durable_offset:
                 continue
             logger.error(
@@ -166,8 +149,7 @@ class StateTopic:
 
     def stale(self, records_max: int) -> list[Key]:
         """Share-partitions whose last snapshot lies so far back that the log cannot be pruned."""
-        partitions = self.topics.partitions.items()
-        ends = {number: each.log.next_offset for (name, number), each in partitions if name == NAME}
+        ends = {each.number: each.log.next_offset for each in self.partitions()}
         return [
             key
             for key, kept in self.known.items()
@@ -176,25 +158,22 @@ class StateTopic:
 
     def prune(self) -> bool:
         """Let each log start at the first record that is still needed; True if one moved."""
-        topic = self.catalogue.topics.get(NAME)
         needed: dict[int, int] = {}
         for kept in self.known.values():
             before = needed.get(kept.number, kept.snapshot_at)
             needed[kept.number] = min(kept.snapshot_at, before)
         moved = False
-        for number in range(topic.partitions if topic else 0):
-            partition = self.topics.partitions.get((NAME, number))
-            if partition is None:
-                continue  # being deleted
+        for partition in self.partitions():
             log = partition.log
-            first = min(needed.get(number, log.durable_offset), log.durable_offset)
+            first = min(needed.get(partition.number, log.durable_offset), log.durable_offset)
             if first > log.start_offset:
                 log.delete_before(first)
                 moved = True
         return moved
 
 
-def _coordinator_key(key: Key) -> str:
+def coordinator_key(key: Key) -> str:
+    """What the partition of its records is a hash of."""
     return f"{key.group_id}:{kafka_uuid(key.topic_id)}:{key.partition}"
 
 

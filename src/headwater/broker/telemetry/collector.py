@@ -23,22 +23,24 @@ import logging
 import struct
 import uuid
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
 from headwater.broker import internal_topics
+from headwater.broker.catalogue import Catalogue
+from headwater.broker.clock import Clock
+from headwater.broker.disk_space import DiskSpace
+from headwater.broker.internal_topic import InternalTopic
 from headwater.broker.registry import Context
+from headwater.broker.settings import Settings
 from headwater.broker.telemetry import subscriptions
 from headwater.broker.telemetry.subscriptions import Wanted
+from headwater.broker.topics import Topics
+from headwater.broker.validation import Validation
 from headwater.log.partition import StorageFailed
-from headwater.record import batch as batches
-from headwater.record import codecs, records
+from headwater.record import codecs
 from headwater.record.errors import CorruptBatch
-
-if TYPE_CHECKING:
-    from headwater.broker.broker import Broker
-
 
 logger = logging.getLogger("headwater.broker.telemetry")
 
@@ -59,14 +61,27 @@ class _Client(NamedTuple):
 class Telemetry:
     """The metrics that clients push to this broker."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        topics: Topics,
+        settings: Settings,
+        clock: Clock,
+        validation: Validation,
+        disk_space: DiskSpace,
+    ) -> None:
+        self._catalogue = catalogue
+        self._topic = InternalTopic(TOPIC, topics, clock.now_ms)
+        self._settings = settings
+        self._clock = clock
+        self._validation = validation
+        self._disk_space = disk_space
         self._clients: dict[uuid.UUID, _Client] = {}
-        self._subscriptions = subscriptions.read(broker.catalogue.client_metrics)
-        broker.catalogue.on_client_metrics = self._changed
+        self._subscriptions = subscriptions.read(catalogue.client_metrics)
+        catalogue.on_client_metrics = self._changed
 
     def _changed(self) -> None:
-        self._subscriptions = subscriptions.read(self._broker.catalogue.client_metrics)
+        self._subscriptions = subscriptions.read(self._catalogue.client_metrics)
 
     @property
     def active(self) -> bool:
@@ -87,7 +102,7 @@ class Telemetry:
 
     def ask(self, instance: uuid.UUID, context: Context) -> tuple[ErrorCode, Wanted]:
         """What a client is to push from now on."""
-        now, known = self._broker.clock.monotonic(), self._clients.get(instance)
+        now, known = self._clock.monotonic(), self._clients.get(instance)
         wanted = self.wanted(instance, context)
         early = known is not None and now < known.asked + wanted.interval_ms / 1000 * 0.5
         if early and known is not None and known.number == wanted.number:
@@ -100,7 +115,7 @@ class Telemetry:
         instance = request.client_instance_id
         if not instance:
             return ErrorCode.invalid_request
-        now, wanted = self._broker.clock.monotonic(), self.wanted(instance, context)
+        now, wanted = self._clock.monotonic(), self.wanted(instance, context)
         known = self._clients.get(instance, _Client(now, -1e9, wanted.number))
         if known.terminated:
             return ErrorCode.invalid_request
@@ -110,23 +125,19 @@ class Telemetry:
             return ErrorCode.throttling_quota_exceeded
         if request.compression_type not in (codecs.NONE, *ACCEPTED):
             return ErrorCode.unsupported_compression_type
-        if len(request.metrics) > self._broker.settings.get("telemetry.max.bytes"):
+        if len(request.metrics) > self._settings.get("telemetry.max.bytes"):
             return ErrorCode.telemetry_too_large
-        if self._broker.disk_space.refusing:
+        if self._disk_space.refusing:
             return ErrorCode.kafka_storage_error
         self._keep(instance, _Client(known.asked, now, wanted.number, request.terminating))
         return await self._store(request, context)
 
     async def _store(self, request: Any, context: Context) -> ErrorCode:
-        limit = self._broker.settings.get("telemetry.max.bytes")
+        limit = self._settings.get("telemetry.max.bytes")
+        packed = request.compression_type, request.metrics, limit
+        job = self._validation.run(lambda: measurements(codecs.decompress(*packed)))
         try:
-            found = await asyncio.wrap_future(
-                self._broker.validation.run(
-                    lambda: measurements(
-                        codecs.decompress(request.compression_type, request.metrics, limit)
-                    )
-                )
-            )
+            found = await asyncio.wrap_future(job)
         except (CorruptBatch, BadMetrics):
             return ErrorCode.invalid_record
         logger.debug("%s pushed %d metrics", context.client_id, len(found))
@@ -148,13 +159,8 @@ class Telemetry:
         return ErrorCode.none
 
     async def _append(self, key: str, value: str) -> None:
-        await self._broker.topics.ensure(TOPIC)
-        partition = self._broker.partition(TOPIC, 0)
-        if partition is None:
-            raise StorageFailed(f"{TOPIC} is not there")
-        now_ms = self._broker.clock.now_ms()
-        data = records.build([records.Record(0, now_ms, key.encode(), value.encode())])
-        partition.append(data, batches.read_header(data), now_ms)
+        await self._topic.ensure()
+        self._topic.stage(self._topic.partition(), [(key.encode(), value.encode())])
 
     def _keep(self, instance: uuid.UUID, client: _Client) -> None:
         self._clients.pop(instance, None)
@@ -163,8 +169,9 @@ class Telemetry:
         self._clients[instance] = client
 
 
-METRICS_MAX = 10_000
-_F64, _I64, _U64 = struct.Struct("<d"), struct.Struct("<q"), struct.Struct("<Q")
+METRICS_MAX, FIELDS_MAX = 10_000, 50_000
+"""Fields at every depth: a push of a megabyte has half a million where they are empty."""
+_F64, _I64 = struct.Struct("<d"), struct.Struct("<q")
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -175,32 +182,33 @@ class BadMetrics(ValueError):
 def measurements(data: bytes) -> dict[str, float]:
     """The last number of each metric, by name (of a histogram: its sum)."""
     found: dict[str, float] = {}
-    for resource in _messages(data, 1):
-        for scope in _messages(resource, 2):
-            for metric in _messages(scope, 2):
-                name, value = _metric(metric)
+    left = iter(range(FIELDS_MAX))
+    for resource in _messages(data, 1, left):
+        for scope in _messages(resource, 2, left):
+            for metric in _messages(scope, 2, left):
+                name, value = _metric(metric, left)
                 found[name] = value
                 if len(found) > METRICS_MAX:
                     raise BadMetrics(f"more than {METRICS_MAX} metrics")
     return found
 
 
-def _metric(data: bytes) -> tuple[str, float]:
+def _metric(data: bytes, left: Iterator[int]) -> tuple[str, float]:
     name, value = "", 0.0
-    for number, kind, content in _fields(data):
+    for number, kind, content in _fields(data, left):
         if number == 1 and kind == _BYTES:
             try:
                 name = content.decode()
             except UnicodeDecodeError:
                 raise BadMetrics("a name is not UTF-8") from None
         elif number in (5, 7, 9) and kind == _BYTES:
-            for point in _messages(content, 1):
-                value = _number(point, histogram=number == 9)
+            for point in _messages(content, 1, left):
+                value = _number(point, left, histogram=number == 9)
     return name, value
 
 
-def _number(point: bytes, histogram: bool) -> float:
-    for number, kind, content in _fields(point):
+def _number(point: bytes, left: Iterator[int], histogram: bool) -> float:
+    for number, kind, content in _fields(point, left):
         if kind != _FIXED64:
             continue
         if number == (5 if histogram else 4):
@@ -210,16 +218,18 @@ def _number(point: bytes, histogram: bool) -> float:
     return 0.0
 
 
-def _messages(data: bytes, wanted: int) -> Iterator[bytes]:
-    for number, kind, content in _fields(data):
+def _messages(data: bytes, wanted: int, left: Iterator[int]) -> Iterator[bytes]:
+    for number, kind, content in _fields(data, left):
         if number == wanted and kind == _BYTES:
             yield content
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+def _fields(data: bytes, left: Iterator[int]) -> Iterator[tuple[int, int, bytes]]:
     """(number, wire type, content) of each field."""
     position, end = 0, len(data)
     while position < end:
+        if next(left, None) is None:
+            raise BadMetrics(f"more than {FIELDS_MAX} fields")
         tag, position = _varint(data, position)
         kind = tag & 7
         if kind == _VARINT:

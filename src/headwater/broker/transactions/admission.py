@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from kio.schema.errors import ErrorCode
 
 from headwater.broker import internal_topics
+from headwater.broker.internal_topic import Staged
 from headwater.broker.transactions.coordinator import TransactionCoordinator
-from headwater.broker.transactions.moves import Producer
-from headwater.broker.transactions.state_manager import Written
 from headwater.broker.transactions.transaction import TopicPartition, Transaction
+from headwater.broker.transactions.transitions import Producer
 
 IMPLICIT_SINCE = 12
 ABORTABLE_SINCE = 11
@@ -56,7 +56,7 @@ class Admission:
         own = internal_topics.written_by_broker
         self._partitions.update(each for each in partitions if not own(each[0]))
 
-    def admit(self, producer: Producer, partition: TopicPartition) -> Written | None:
+    def admit(self, producer: Producer, partition: TopicPartition) -> Staged | None:
         """What must be durable, too, before the batch is acknowledged. Raises NotAdmitted."""
         if partition[0] == internal_topics.EXCISIONS:
             raise NotAdmitted(ErrorCode.invalid_topic_exception)
@@ -72,7 +72,7 @@ class Admission:
 
     def _ask(
         self, producer: Producer, partition: TopicPartition
-    ) -> tuple[ErrorCode, Written | None]:
+    ) -> tuple[ErrorCode, Staged | None]:
         coordinator, name = self._coordinator, self._name
         if partition not in self._partitions:  # it was made after the request had come
             self._partitions.add(partition)

@@ -1,7 +1,7 @@
 """The transaction coordinator as the broker and its handlers see it.
 
-One event loop owns it. A request is decided by `moves`; `state_manager` writes the new value, unless the
-one that was looked at has changed meanwhile, and the answer waits until it is durable.
+One event loop owns it. A request is decided by `transitions`; `state_manager` writes the new value, unless
+the one that was looked at has changed meanwhile, and the answer waits until it is durable.
 
 The end of a transaction has three durable steps, and a crash between any two of them is mended at the
 next start, because what is written so far says what is missing:
@@ -21,36 +21,39 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.catalogue import Catalogue
 from headwater.broker.clock import Clock
+from headwater.broker.internal_topic import InternalTopic, Staged
 from headwater.broker.partition import Partition
 from headwater.broker.settings import Settings
 from headwater.broker.slices import pieces
 from headwater.broker.supervisor import Supervisor
-from headwater.broker.transactions import moves
+from headwater.broker.transactions import transitions
 from headwater.broker.transactions.hanging_transactions import HangingTransactions
 from headwater.broker.transactions.markers import Marker, Markers
-from headwater.broker.transactions.moves import Move, Producer
-from headwater.broker.transactions.state_manager import Overtaken, StateManager, Written
-from headwater.broker.transactions.state_topic import StateTopic
+from headwater.broker.transactions.state_manager import Overtaken, StateManager, Timeouts
 from headwater.broker.transactions.transaction import (
     NO_EPOCH,
     NO_ID,
     TopicPartition,
     Transaction,
 )
+from headwater.broker.transactions.transitions import Producer, Transition
 from headwater.log.partition import StorageFailed
 
 logger = logging.getLogger("headwater.broker")
 
 RETRY_SECONDS = 1.0
+ABORT_EVERY = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+FORGET_EVERY = "transaction.remove.expired.transaction.cleanup.interval.ms"
 AT_ONCE = 100
-"""So many transactions are ended, or ids forgotten, in one turn of the event loop."""
+"""So many ids are looked at in one turn of the event loop: their transactions may have to be ended, or they
+may be forgotten."""
 
 
 class TransactionCoordinator:
@@ -59,10 +62,11 @@ class TransactionCoordinator:
         settings: Settings,
         clock: Clock,
         catalogue: Catalogue,
-        store: StateTopic,
+        store: InternalTopic,
         markers: Markers,
         partitions: Callable[[], Iterable[Partition]],
         supervisor: Supervisor,
+        has_room: Callable[[int], bool],
     ) -> None:
         self.markers = markers
         self._settings = settings
@@ -70,12 +74,13 @@ class TransactionCoordinator:
         self._catalogue = catalogue
         self._store = store
         self._supervisor = supervisor
-        self._state = StateManager(
-            store, prepared=self._begin_ending, lost=lambda: self.hanging.settle()
+        self.state = StateManager(
+            store, has_room, prepared=self._begin_ending, lost=lambda: self.hanging.settle()
         )
         self.hanging = HangingTransactions(
-            self._state, markers, partitions, clock.now_ms, self._spawn
+            self.state, markers, partitions, clock.now_ms, self._spawn
         )
+        self._timeouts = Timeouts(clock)
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._stopping = False
@@ -85,11 +90,12 @@ class TransactionCoordinator:
     @property
     def transactions(self) -> dict[str, Transaction]:
         """By transactional id; only to be read by others."""
-        return self._state.values
+        return self.state.values
 
     def load(self) -> None:
         """Read everything that is durable."""
-        self._state.load()
+        self.state.load()
+        self._catalogue.producer_ids.are_used(t.highest_id for t in self.transactions.values())
 
     def start(self) -> None:
         """Finish what was decided before the broker stopped, and watch the time from now on."""
@@ -97,16 +103,16 @@ class TransactionCoordinator:
         for name, known in list(self.transactions.items()):
             if known.is_prepared:
                 self._begin_ending(name)
-        run = self._supervisor.run
-        self._tasks.add(run("transaction time-outs", self._abort_overdue))
-        self._tasks.add(run("transactional id expiry", self._forget_expired))
+        every, interval = self._supervisor.every, self._interval
+        self._tasks.add(every("transaction time-outs", interval(ABORT_EVERY), self._abort_overdue))
+        self._tasks.add(
+            every("transactional id expiry", interval(FORGET_EVERY), self._forget_expired)
+        )
 
     async def stop(self) -> None:
         self._stopping = True
-        for task in self._tasks:
-            task.cancel()
         ending = list(self._ending.values())
-        for task in ending:
+        for task in (*self._tasks, *ending):
             task.cancel()
         await asyncio.gather(*self._tasks, *ending, return_exceptions=True)
 
@@ -117,23 +123,23 @@ class TransactionCoordinator:
 
     # ---- writing -------------------------------------------------------------------------------
 
-    async def _carry_out(self, name: str, seen: Transaction | None, move: Move) -> ErrorCode:
+    async def _carry_out(self, name: str, seen: Transaction | None, step: Transition) -> ErrorCode:
         """Write what was decided and wait for it; an error that was decided stands."""
-        if move.value is not None:
+        if step.value is not None:
             try:
-                self._state.change(name, seen, move.value)
+                self.state.change(name, seen, step.value)
             except StorageFailed:
                 return ErrorCode.coordinator_not_available
             except Overtaken:
                 return ErrorCode.concurrent_transactions
-        elif move.error is not ErrorCode.none:
-            return move.error
-        failed = await self._state.durable(name)
+        elif step.error is not ErrorCode.none:
+            return step.error
+        failed = await self.state.durable(name)
         if failed is not ErrorCode.none:
             return failed
-        if move.value is not None and move.value.is_prepared:
+        if step.value is not None and step.value.is_prepared:
             await self._ended(name)
-        return move.error
+        return step.error
 
     # ---- what handlers ask for -------------------------------------------------------------------
 
@@ -151,71 +157,70 @@ class TransactionCoordinator:
         try:
             await self._store.ensure()
             new_id = NO_ID
-            if moves.needs_new_id(self.transactions.get(name), expected):
-                new_id = await self._catalogue.next_producer_id()
+            if transitions.needs_new_id(self.transactions.get(name), expected):
+                new_id = await self._catalogue.producer_ids.next()
         except StorageFailed:
             return ErrorCode.coordinator_not_available, nobody
         if self.hanging.holds(name):
             return ErrorCode.coordinator_not_available, nobody
         known, now_ms = self.transactions.get(name), self._clock.now_ms()
-        if new_id == NO_ID and moves.needs_new_id(known, expected):
+        if new_id == NO_ID and transitions.needs_new_id(known, expected):
             return ErrorCode.concurrent_transactions, nobody  # things have changed meanwhile
-        move = moves.init(known, name, timeout_ms, expected, new_id, now_ms)
-        error = await self._carry_out(name, known, move)
-        if error is not ErrorCode.none or move.value is None:
+        step = transitions.init(known, name, timeout_ms, expected, new_id, now_ms)
+        error = await self._carry_out(name, known, step)
+        if error is not ErrorCode.none or step.value is None:
             return error, nobody
-        return error, Producer(move.value.producer_id, move.value.epoch)
+        return error, Producer(step.value.producer_id, step.value.epoch)
 
     async def add(
         self, name: str, producer: Producer, partitions: Iterable[TopicPartition], version: int
     ) -> ErrorCode:
         """Add partitions to the producer's transaction; begins it if there is none."""
         known = self.transactions.get(name)
-        move = moves.add(known, producer, partitions, version, self._clock.now_ms())
-        return await self._carry_out(name, known, move)
+        step = transitions.add(known, producer, partitions, version, self._clock.now_ms())
+        return await self._carry_out(name, known, step)
 
     def add_now(
         self, name: str, producer: Producer, partitions: Collection[TopicPartition]
-    ) -> tuple[ErrorCode, Written | None]:
+    ) -> tuple[ErrorCode, Staged | None]:
         """The same without waiting, for whoever writes and waits for that anyway; what has to be durable
         as well, be it that somebody else has written it."""
         known = self.transactions.get(name)
-        move = moves.add(known, producer, partitions, 2, self._clock.now_ms())
-        if move.value is not None:
+        step = transitions.add(known, producer, partitions, 2, self._clock.now_ms())
+        if step.value is not None:
             try:
-                self._state.change(name, known, move.value)
+                self.state.change(name, known, step.value)
             except StorageFailed:
                 return ErrorCode.coordinator_not_available, None
-        return move.error, self._state.written(name)
+        return step.error, self.state.written(name)
 
     def verify(
         self, name: str, producer: Producer, partition: TopicPartition
-    ) -> tuple[ErrorCode, Written | None]:
+    ) -> tuple[ErrorCode, Staged | None]:
         """The same for those who must have added the partition before."""
-        error = moves.verify(self.transactions.get(name), producer, partition)
-        return error, self._state.written(name)
+        error = transitions.verify(self.transactions.get(name), producer, partition)
+        return error, self.state.written(name)
 
     async def end(
         self, name: str, producer: Producer, commit: bool, version: int
     ) -> tuple[ErrorCode, Producer]:
         """Commit or abort; the producer's id and epoch for what comes next."""
-        nobody = Producer(NO_ID, NO_EPOCH)
-        next_id = NO_ID
-        if moves.needs_next_id(self.transactions.get(name), version):
+        nobody, next_id = Producer(NO_ID, NO_EPOCH), NO_ID
+        if transitions.needs_next_id(self.transactions.get(name), version):
             try:
-                next_id = await self._catalogue.next_producer_id()
+                next_id = await self._catalogue.producer_ids.next()
             except StorageFailed:
                 return ErrorCode.coordinator_not_available, nobody
         if self.hanging.holds(name):
             return ErrorCode.coordinator_not_available, nobody
         known = self.transactions.get(name)
-        if next_id == NO_ID and moves.needs_next_id(known, version):
+        if next_id == NO_ID and transitions.needs_next_id(known, version):
             return ErrorCode.concurrent_transactions, nobody
-        move = moves.end(known, producer, commit, version, next_id, self._clock.now_ms())
-        error = await self._carry_out(name, known, move)
+        step = transitions.end(known, producer, commit, version, next_id, self._clock.now_ms())
+        error = await self._carry_out(name, known, step)
         if error is not ErrorCode.none:
             return error, nobody
-        value = move.value or known
+        value = step.value or known
         assert value is not None
         if value.next_producer_id != NO_ID:
             return error, Producer(value.next_producer_id, 0)
@@ -251,7 +256,7 @@ class TransactionCoordinator:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _try_to_end(self, known: Transaction, marked: set[TopicPartition]) -> bool:
-        if await self._state.durable(known.id) is not ErrorCode.none:
+        if await self.state.durable(known.id) is not ErrorCode.none:
             return False
         try:
             # Should its log have lost its epochs, the partitions still know them.
@@ -260,67 +265,55 @@ class TransactionCoordinator:
             marker = Marker(known.producer_id, known.epoch, known.commits, epoch)
             if not await self.markers.write_left(marker, known.partitions, marked):
                 return False
-            self._state.change(known.id, known, moves.complete(known, self._clock.now_ms()))
+            self.state.change(known.id, known, transitions.complete(known, self._clock.now_ms()))
         except (StorageFailed, Overtaken):
             return False
-        return await self._state.durable(known.id) is ErrorCode.none
+        return await self.state.durable(known.id) is ErrorCode.none
 
     # ---- time ------------------------------------------------------------------------------------
 
+    def _interval(self, setting: str) -> Callable[[], float]:
+        return lambda: self._settings.get(setting) / 1000
+
     async def _abort_overdue(self) -> None:
-        while True:
-            interval = self._settings.get(
-                "transaction.abort.timed.out.transaction.cleanup.interval.ms"
-            )
-            await asyncio.sleep(interval / 1000)
-            with self._supervisor.duty("transaction time-outs"):
-                self.hanging.settle_rest()
-                await self._in_turns(self.overdue(), self.abort_overdue)
+        self.hanging.settle_rest()
+        await self._in_turns(self.abort_overdue)
+        self._timeouts.forget_but(self.transactions)
 
-    async def _in_turns(self, names: list[str], end: Callable[[Iterable[str]], None]) -> None:
+    async def _in_turns(self, look_at: Callable[[Sequence[str]], None]) -> None:
         """There may be very many of them: others are served in between."""
-        for some in pieces(names, AT_ONCE):
-            end(some)
+        for some in pieces(list(self.transactions), AT_ONCE):
+            look_at(some)
             await asyncio.sleep(0)
+            if ends := [self._ending[name] for name in some if name in self._ending]:
+                # Each takes several steps, and the disk answers all that are under way at once.
+                await asyncio.wait(ends, timeout=RETRY_SECONDS)
 
-    def overdue(self) -> list[str]:
-        now_ms = self._clock.now_ms()
-        return [name for name, each in self.transactions.items() if moves.is_overdue(each, now_ms)]
-
-    def abort_overdue(self, names: Iterable[str] | None = None) -> None:
-        """Decide the end of (these) transactions that have been open for too long, and begin it."""
+    def abort_overdue(self, names: Sequence[str] | None = None) -> None:
+        """Decide the end of those (of these) that have been open for too long, and begin it."""
         if names is None:
             self.hanging.settle_rest()
-            names = self.overdue()
         now_ms = self._clock.now_ms()
-        for name in names:
+        for name in list(self.transactions) if names is None else names:
             with self._supervisor.duty("transaction time-outs", name):
                 known = self.transactions.get(name)
                 if known is None or name in self.hanging.held:
                     continue
-                if moves.is_overdue(known, now_ms):
-                    self._state.change(name, known, moves.fence(known, now_ms))
+                if self._timeouts.is_overdue(known):
+                    self.state.change(name, known, transitions.fence(known, now_ms))
                     logger.info("transaction %s is aborted: it took too long", name)
 
     async def _forget_expired(self) -> None:
-        while True:
-            interval = self._settings.get(
-                "transaction.remove.expired.transaction.cleanup.interval.ms"
-            )
-            await asyncio.sleep(interval / 1000)
-            with self._supervisor.duty("transactional id expiry"):
-                await self._in_turns(self.expired(), self.forget_expired)
+        await self._in_turns(self.forget_expired)
 
-    def expired(self, names: Iterable[str] | None = None) -> list[str]:
-        """Those (of these) ids that nobody has used for long."""
+    def forget_expired(self, names: Sequence[str] | None = None) -> None:
+        """Write tombstones for those ids (of these) that nobody has used for long."""
         now_ms = self._clock.now_ms()
         after_ms = self._settings.get("transactional.id.expiration.ms")
-        found = ((name, self.transactions.get(name)) for name in names or self.transactions)
-        return [name for name, each in found if each and moves.is_expired(each, now_ms, after_ms)]
-
-    def forget_expired(self, names: Iterable[str] | None = None) -> None:
-        """Write tombstones for (these) ids that nobody has used for long."""
-        for name in self.expired(names):
+        for name in list(self.transactions) if names is None else names:
             with self._supervisor.duty("transactional id expiry", name):
-                if name not in self.hanging.held and self._state.written(name) is None:
-                    self._state.change(name, self.transactions[name], None)
+                known = self.transactions.get(name)
+                if known is None or not transitions.is_expired(known, now_ms, after_ms):
+                    continue
+                if name not in self.hanging.held and self.state.written(name) is None:
+                    self.state.change(name, known, None)

@@ -4,7 +4,7 @@
 `coordinator` has them settled at start, when values were lost with a crash or because the disk has refused
 them, and, while some are left, now and then. A producer that still is in that epoch has its partition added
 again: the batch was admitted, and only the record of that was lost. Otherwise nobody will ever end the
-transaction, so it is aborted.
+transaction, so it is aborted; unless it is known to have committed, and only its marker was lost with a file.
 
 As long as the disk refuses that for an id, `holds` says so, and nothing is decided for it: an end would
 leave out a partition that belongs to the transaction, and a new epoch might be one that was used already.
@@ -19,12 +19,13 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.internal_topic import Staged
 from headwater.broker.partition import Partition
-from headwater.broker.transactions import moves
+from headwater.broker.transactions import transitions
 from headwater.broker.transactions.markers import Marker, Markers
-from headwater.broker.transactions.moves import Producer
-from headwater.broker.transactions.state_manager import Overtaken, StateManager, Written
-from headwater.broker.transactions.transaction import NO_EPOCH, TopicPartition, Transaction
+from headwater.broker.transactions.state_manager import Overtaken, StateManager
+from headwater.broker.transactions.transaction import NO_EPOCH, State, TopicPartition, Transaction
+from headwater.broker.transactions.transitions import Producer
 from headwater.log.partition import StorageFailed
 
 logger = logging.getLogger("headwater.broker")
@@ -50,10 +51,10 @@ class HangingTransactions:
         self._spawn = spawn
         self.held: set[str] = set()
         """Ids whose value the disk has refused: to be tried again."""
-        self._trying: dict[str, Written] = {}
+        self._trying: dict[str, Staged] = {}
         """The newest value that was written here for each id, while it is not durable."""
         self._has_open_rest = False
-        """The disk has refused to abort one that nobody knows."""
+        """The disk has refused to end one that nobody knows."""
 
     def holds(self, name: str) -> bool:
         """Whether nothing may be decided for this id now; the disk is asked once more before, for no
@@ -102,7 +103,7 @@ class HangingTransactions:
         for name, epoch in newest.items():
             logger.warning("transaction %s: values were lost, up to epoch %d", name, epoch)
             known, where = self._state.values[name], frozenset(open_in.get(name, ()))
-            self._write(known, moves.catch_up(known, epoch, where, self._now_ms()))
+            self._write(known, transitions.catch_up(known, epoch, where, self._now_ms()))
 
     def _seen(self, owners: Owners) -> Iterator[tuple[Transaction, Partition, Any]]:
         """Every partition's memory of these producers."""
@@ -120,7 +121,7 @@ class HangingTransactions:
             if not is_open or where in known.partitions or known.id in self.held:
                 continue
             if self._joined(known, found.epoch, [where]) is None:
-                self._give_up(partition, known.producer_id)
+                self._give_up(partition, known.producer_id, known)
             else:
                 missing.setdefault(known.id, []).append(where)
         for name, places in missing.items():
@@ -135,16 +136,26 @@ class HangingTransactions:
     ) -> Transaction | None:
         """The value with these partitions; None if it is no longer that producer's to have them."""
         producer = Producer(known.producer_id, epoch)
-        return moves.add(known, producer, places, moves.EPOCH_BUMP_VERSION, self._now_ms()).value
+        return transitions.add(
+            known, producer, places, transitions.EPOCH_BUMP_VERSION, self._now_ms()
+        ).value
 
-    def _give_up(self, partition: Partition, producer_id: int) -> None:
+    def _give_up(
+        self, partition: Partition, producer_id: int, known: Transaction | None = None
+    ) -> None:
         where = (partition.topic, partition.number)
-        logger.warning("%s-%d: a transaction that nobody knows is aborted", *where)
         found = partition.log.producers.by_id[producer_id]
-        marker = Marker(producer_id, found.epoch, False, max(0, found.coordinator_epoch))
-        self._spawn(self._abort(self._markers.stage(marker, *where, decided=True)))
+        commit = known is not None and _has_committed(known, found.epoch)
+        sentence = "%s-%d: a transaction that nobody knows is aborted"
+        if commit:
+            sentence = (
+                "%s-%d: a transaction has lost its marker; it has committed, and gets another"
+            )
+        logger.warning(sentence, *where)
+        marker = Marker(producer_id, found.epoch + commit, commit, max(0, found.coordinator_epoch))
+        self._spawn(self._ended(self._markers.stage(marker, *where, decided=True)))
 
-    async def _abort(self, staged: asyncio.Future[None] | ErrorCode) -> None:
+    async def _ended(self, staged: asyncio.Future[None] | ErrorCode) -> None:
         gone = ErrorCode.unknown_topic_or_partition
         if await self._markers.finish(staged) not in (ErrorCode.none, gone):
             self._has_open_rest = True
@@ -167,9 +178,16 @@ class HangingTransactions:
         partition, next_offset = written
         partition.when_durable(next_offset, lambda error: self._settled(name, written, error))
 
-    def _settled(self, name: str, written: Written, error: Exception | None) -> None:
+    def _settled(self, name: str, written: Staged, error: Exception | None) -> None:
         if error is None and self._trying.get(name) is written:
             del self._trying[name]
+
+
+def _has_committed(known: Transaction, epoch: int) -> bool:
+    """Whether batches of this epoch are of the transaction that the value speaks of, and that has committed:
+    from version 2 on each has an epoch of its own, which its end raises (KIP-890)."""
+    is_last = known.version >= transitions.EPOCH_BUMP_VERSION and known.epoch == epoch + 1
+    return is_last and known.state is State.COMPLETE_COMMIT
 
 
 def _listed(places: Sequence[TopicPartition]) -> str:

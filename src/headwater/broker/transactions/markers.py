@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.offsets_topic import NAME as OFFSETS
+from headwater.broker.internal_topics import CONSUMER_OFFSETS as OFFSETS
 from headwater.broker.partition import Partition
 from headwater.broker.promise import promise
 from headwater.broker.slices import SLICE_ELEMENTS, pieces
@@ -77,7 +77,9 @@ class Markers:
             if staged:
                 await asyncio.sleep(0)  # there may be thousands: others are served in between
             staged += [self.stage(marker, *each, strict=strict, decided=decided) for each in some]
-        errors = await asyncio.gather(*map(self.finish, staged))
+        errors = list[ErrorCode]()
+        for waited in pieces(staged, SLICE_ELEMENTS):
+            errors += await asyncio.gather(*map(self.finish, waited))
         return dict(zip(wanted, errors, strict=True))
 
     async def write_left(

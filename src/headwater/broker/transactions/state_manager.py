@@ -1,32 +1,31 @@
 """The values of all transactional ids: memory and `__transaction_state`, changed together.
 
-The coordinator decides (`moves`) and calls `change`, which is the only way to write a value. Whoever
+The coordinator decides (`transitions`) and calls `change`, which is the only way to write a value. Whoever
 changes one must say which value it has seen, and in the same step it is looked whether that still
 stands: nobody can overwrite what was decided meanwhile, however long it has waited in between. The new
 value goes to memory and to the log at once, so both have the same order; it counts when it is durable.
 What cannot even be appended changes nothing, here as in the log. If the disk refuses a write later, the
 ids of that partition go back to what its log says, and no others: those may have changes on their way to
-the disk.
+the disk. Beside it, how long each is open: `Timeouts`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.clock import Clock
 from headwater.broker.groups.cursor import BadRecord
-from headwater.broker.partition import Partition
-from headwater.broker.transactions import records
-from headwater.broker.transactions.state_topic import NAME, StateTopic
-from headwater.broker.transactions.transaction import Transaction
+from headwater.broker.internal_topic import InternalTopic, Staged
+from headwater.broker.transactions import records, transitions
+from headwater.broker.transactions.transaction import State, Transaction
 from headwater.log.partition import StorageFailed
+from headwater.log.replay import Batch
 
 logger = logging.getLogger("headwater.broker")
-
-Written = tuple[Partition, int]
-"""Durable once this partition is durable up to this offset."""
 
 
 class Overtaken(Exception):
@@ -38,36 +37,66 @@ class StateManager:
 
     def __init__(
         self,
-        store: StateTopic,
+        store: InternalTopic,
+        has_room: Callable[[int], bool],
         *,
         prepared: Callable[[str], None],
         lost: Callable[[], None],
     ) -> None:
-        """`prepared` hears of ids whose transaction has to be ended, `lost` that values went back."""
+        """`has_room`: whether transactions may have so many partitions more, all together. `prepared` hears
+        of ids whose transaction has to be ended, `lost` that values went back."""
         self.values: dict[str, Transaction] = {}
         self.store = store
+        self._has_room = has_room
         self._prepared = prepared
         self._lost = lost
-        self._written: dict[str, Written] = {}
+        self._written: dict[str, Staged] = {}
         """Where the newest value of each id was appended, while that may not be durable."""
+        self.partitions = 0
+        """Of all transactions together."""
 
     def load(self) -> None:
         """Read everything that is durable."""
-        self.values = _read(self.store.replay())
+        self.values = self._read(batch for _, batch in self.store.replay())
         self._written.clear()
+        self._count()
+
+    def _count(self) -> None:
+        self.partitions = sum(map(_partitions, self.values.values()))
+
+    def _read(self, found: Iterable[Batch]) -> dict[str, Transaction]:
+        values: dict[str, Transaction] = {}
+        for record in (record for batch in found for record in batch.records):
+            try:
+                name = None if record.key is None else records.read_key(record.key)
+                if name is None:
+                    continue
+                if record.value is None:
+                    values.pop(name, None)
+                else:
+                    values[name] = records.read_value(name, record.value)
+            except BadRecord as error:
+                logger.error("a record of %s cannot be read: %s", self.store.name, error)
+        return values
 
     # ---- writing -------------------------------------------------------------------------------
 
-    def change(self, name: str, seen: Transaction | None, value: Transaction | None) -> Written:
+    def change(self, name: str, seen: Transaction | None, value: Transaction | None) -> Staged:
         """Put `value` (None: forget the id) in the place of `seen`; on its way to the disk.
 
-        Raises Overtaken if `seen` is no longer the value, StorageFailed if the disk refuses.
+        Raises Overtaken if `seen` is no longer the value, StorageFailed if the disk refuses, or if there is
+        no room for more partitions.
         """
         if self.values.get(name) is not seen:
             raise Overtaken(name)
+        more = _partitions(value) - _partitions(seen)
+        if more > 0 and not self._has_room(more):
+            raise StorageFailed("open transactions have more partitions than there is room for")
         content = None if value is None else records.value(value)
-        written = self.store.append(name, records.key(name), content)
+        entry = (records.key(name), content)
+        written = self.store.stage(self.store.partition_of(name), [entry])
         self._written[name] = written
+        self.partitions += more
         if value is None:
             self.values.pop(name, None)
         else:
@@ -78,7 +107,7 @@ class StateManager:
             self._prepared(name)  # here, because whoever asked for it may go away
         return written
 
-    def _settled(self, name: str, written: Written, error: Exception | None) -> None:
+    def _settled(self, name: str, written: Staged, error: Exception | None) -> None:
         """The disk has taken a value, or refused it: then all that was not durable is gone."""
         if self._written.get(name) is written:
             del self._written[name]
@@ -92,12 +121,13 @@ class StateManager:
         for values in (self.values, self._written):
             for each in [each for each in values if self.store.number_of(each) == number]:
                 del values[each]
-        self.values |= _read(self.store.replay_one(number))
+        self.values |= self._read(self.store.replay_from(number))
+        self._count()
         self._lost()
 
     # ---- waiting -------------------------------------------------------------------------------
 
-    def written(self, name: str) -> Written | None:
+    def written(self, name: str) -> Staged | None:
         """What must be durable before the newest value of this id counts; None: it does."""
         return self._written.get(name)
 
@@ -106,25 +136,57 @@ class StateManager:
         written = self._written.get(name)
         if written is None:
             return ErrorCode.none
-        partition, next_offset = written
         try:
-            await partition.durable(next_offset)
+            await written.durable()
         except StorageFailed:
             return ErrorCode.coordinator_not_available
         return ErrorCode.none
 
 
-def _read(entries: Iterable[tuple[bytes, bytes | None]]) -> dict[str, Transaction]:
-    found: dict[str, Transaction] = {}
-    for key, value in entries:
-        try:
-            name = records.read_key(key)
-            if name is None:
-                continue
-            if value is None:
-                found.pop(name, None)
-            else:
-                found[name] = records.read_value(name, value)
-        except BadRecord as error:
-            logger.error("a record of %s cannot be read: %s", NAME, error)
-    return found
+def _partitions(value: Transaction | None) -> int:
+    return 0 if value is None else len(value.partitions)
+
+
+# ---- time --------------------------------------------------------------------------------------
+
+
+class _Seen(NamedTuple):
+    producer_id: int
+    start_ms: int
+    """What the value says."""
+    since_ms: int
+    """By the monotonic clock."""
+
+
+class Timeouts:
+    """How long transactions have been open, by a clock that nobody sets: readers wait for their end.
+
+    When one began, its value says in the machine's time, and that may have been wrong by years then, or may
+    be now; so from the first look on its age is counted by the monotonic clock. At the first look it is what
+    the machine's time says, and never less than nothing.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._seen: dict[str, _Seen] = {}
+
+    def is_overdue(self, known: Transaction) -> bool:
+        """Whether it has been open for longer than its producer allowed."""
+        if known.state is not State.ONGOING:
+            self._seen.pop(known.id, None)
+            return False
+        open_ms = int(self._clock.monotonic() * 1000) - self._first_look(known).since_ms
+        return transitions.is_overdue(known, known.start_ms + open_ms)
+
+    def forget_but(self, transactions: Mapping[str, Transaction]) -> None:
+        """Ids that are no more."""
+        for name in self._seen.keys() - transactions.keys():
+            del self._seen[name]
+
+    def _first_look(self, known: Transaction) -> _Seen:
+        seen = self._seen.get(known.id)
+        if seen is None or seen[:2] != (known.producer_id, known.start_ms):
+            age_ms = max(0, self._clock.now_ms() - known.start_ms)
+            since_ms = int(self._clock.monotonic() * 1000) - age_ms
+            seen = self._seen[known.id] = _Seen(known.producer_id, known.start_ms, since_ms)
+        return seen

@@ -1,4 +1,4 @@
-"""What is known of one transactional id. A value: every change makes a new one (`moves`).
+"""What is known of one transactional id. A value: every change makes a new one (`transitions`).
 
     Empty ──▶ Ongoing ──▶ PrepareCommit ──▶ CompleteCommit ──▶ Ongoing …
                  │
@@ -67,6 +67,11 @@ class Transaction:
     def is_exhausted(self) -> bool:
         """The last epoch is kept back for fencing."""
         return self.epoch >= EPOCH_MAX - 1
+
+    @property
+    def highest_id(self) -> int:
+        """Of the producer ids that it names."""
+        return max(self.producer_id, self.previous_producer_id, self.next_producer_id)
 
     @property
     def is_prepared(self) -> bool:

@@ -31,7 +31,7 @@ BATCH = 500
 
 
 @dataclass(frozen=True)
-class Mended:
+class Correction:
     """A letter to deal with by itself: where it lies, and the value to send in place of its own."""
 
     partition: int
@@ -63,7 +63,7 @@ def replay(
     return sent
 
 
-def send_one(settings: Mapping[str, Any], topic: str, which: Mended, *, to: str = "") -> str:
+def send_one(settings: Mapping[str, Any], topic: str, which: Correction, *, to: str = "") -> str:
     """Send one letter, mended if `which` says so, out of its turn; the topic to which it went."""
     with _sending(settings, topic) as (producer, letters):
         letter = _waiting(letters, which.partition, which.offset)

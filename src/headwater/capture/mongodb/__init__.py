@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 def open_source(config: CaptureConfig) -> MongoSource:
     """The source for `from = "mongodb://host/database"`."""
     try:
-        from headwater.capture.mongodb.driver import PymongoDriver
+        from headwater.capture.mongodb.driver import SILENCE_S, PymongoDriver
         from headwater.capture.mongodb.source import MongoSource
     except ImportError as error:
         raise Misconfigured(
             f"MongoDB needs pymongo: {error}", hint="pip install 'headwater[mongodb]'"
         ) from error
 
-    driver = PymongoDriver(config.url, config.tables)
+    driver = PymongoDriver(config.url, config.tables, config.option("silence_s", SILENCE_S))
     try:
         return MongoSource(config, driver)
     except Misconfigured:

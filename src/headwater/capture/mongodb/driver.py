@@ -7,38 +7,48 @@ JSON (bson.json_util), so that a position is JSON and comes back as it was.
 from __future__ import annotations
 
 import contextlib
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pymongo
 import pymongo.errors
-from bson import MaxKey, json_util
-from bson.codec_options import DatetimeConversion
+from bson import MaxKey
 from bson.timestamp import Timestamp
+from pymongo.read_concern import ReadConcern
 
 from headwater.capture.errors import Gap, Interrupted, Misconfigured, SourceRefused
-from headwater.capture.mongodb.preflight import Document, Facts
+from headwater.capture.mongodb.extended_json import from_json, to_json
+from headwater.capture.mongodb.preflight import (
+    Document,
+    Facts,
+    events_of,
+    has_changes,
+    is_passing,
+)
 
 AWAIT_MS = 400
+SILENCE_S = 60
 TOO_LARGE = 10334  # BSONObjectTooLarge: an event of more than 16 MB
 STEPS_MAX = 1_000
+# Elections, starts and stops, killed cursors and operations, members that are too busy.
+_FOR_NOW = {6, 7, 43, 50, 89, 91, 134, 189, 237, 246, 262, 9001, 10107, 11600, 11601, 11602, 13436}
 _HISTORY_LOST = {280, 286}  # ChangeStreamFatalError, ChangeStreamHistoryLost
-_OPTIONS = json_util.JSONOptions(
-    json_mode=json_util.JSONMode.CANONICAL, datetime_conversion=DatetimeConversion.DATETIME_AUTO
-)
 
 
 class PymongoDriver:
     """One database of a deployment, and the collections of it that are wanted (none named: all)."""
 
-    def __init__(self, url: str, collections: Sequence[str]) -> None:
+    def __init__(self, url: str, collections: Sequence[str], silence_s: int = SILENCE_S) -> None:
         self._wanted = tuple(collections)
         with plainly():
             # Each retry is the runner's: it goes on from what the log has.
             self._client: pymongo.MongoClient[Document] = pymongo.MongoClient(
                 url,
                 serverSelectionTimeoutMS=5_000,
+                # A network that swallows everything looks like a quiet server, but for this.
+                socketTimeoutMS=1_000 * silence_s,
+                connectTimeoutMS=min(20_000, 1_000 * silence_s),
                 retryReads=True,
                 tz_aware=True,
                 # A server takes years that Python does not know, and text that is not UTF-8.
@@ -54,6 +64,7 @@ class PymongoDriver:
         self.database: str = database
         self._database = self._client[database]
         self._stream: Any = None
+        self._session: pymongo.client_session.ClientSession | None = None
 
     def facts(self) -> Facts:
         with plainly():
@@ -63,11 +74,11 @@ class PymongoDriver:
         return Facts(
             version=version,
             replica_set="setName" in hello or hello.get("msg") == "isdbgrid",
-            collections=tuple(sorted(info["name"] for info in infos if _has_changes(info))),
+            collections=tuple(sorted(info["name"] for info in infos if has_changes(info))),
             others={
                 info["name"]: info.get("type", "collection")
                 for info in infos
-                if not _has_changes(info) and not is_passing(info["name"])
+                if not has_changes(info) and not is_passing(info["name"])
             },
             pre_images=frozenset(
                 info["name"]
@@ -80,7 +91,7 @@ class PymongoDriver:
         """Wanted ones that exist, without views and system collections."""
         with plainly():
             infos = self._database.list_collections()
-            names = sorted(info["name"] for info in infos if _has_changes(info))
+            names = sorted(info["name"] for info in infos if has_changes(info))
         return [name for name in names if self.wants(name)]
 
     def wants(self, collection: str) -> bool:
@@ -96,25 +107,59 @@ class PymongoDriver:
                 return int(reply["localTime"].timestamp()), 0
         return time.time, time.inc
 
+    def oplog_place(self) -> str:
+        """Where the server's oplog is now, and how far back it goes, where the user may know."""
+        now_s, _ = self.operation_time()
+        said = f"the server is at {datetime.fromtimestamp(now_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        try:
+            first = self._client.local["oplog.rs"].find_one(sort=[("$natural", 1)])
+        except pymongo.errors.PyMongoError:
+            return said
+        kept_s = 0 if first is None else now_s - first["ts"].time
+        return f"{said}; its oplog goes back {kept_s / 3600:,.1f} hours"
+
+    def read_behind(self, time: tuple[int, int]) -> None:
+        """From now on documents are read as they are at that time or later, whichever member is asked.
+
+        The stream begins there: a secondary that is further behind would show documents from before it."""
+        with plainly():
+            if self._session is None:
+                self._session = self._client.start_session(causal_consistency=True)
+            self._session.advance_operation_time(Timestamp(*time))
+
+    def replica_lag_s(self) -> float | None:
+        """Of the secondary that is furthest behind the primary; None where the user may not know it."""
+        try:
+            members = self._client.admin.command("replSetGetStatus")["members"]
+        except pymongo.errors.PyMongoError:
+            return None
+        first, second = ([m["optimeDate"] for m in members if m["state"] == n] for n in (1, 2))
+        return (first[0] - min(second)).total_seconds() if first and second else None
+
     def estimated_count(self, collection: str) -> int:
         with plainly():
             return int(self._database[collection].estimated_document_count())
 
-    def documents(self, collection: str, after: str | None, limit: int) -> list[Document]:
+    def documents(
+        self, collection: str, after: str | None, limit: int, where: str | None = None
+    ) -> list[Document]:
         """Some documents in the order of `_id`, behind the one with this `_id` (extended JSON).
 
-        By the bounds of the index: `$gt` would find only what is of the same BSON type."""
+        By the bounds of the index: `$gt` would find only what is of the same BSON type. Only what a
+        majority has: the rest may be rolled back, and no change stream would ever say so."""
         with plainly():
-            table = self._database[collection]
+            majority = ReadConcern("majority")
+            table = self._database.get_collection(collection, read_concern=majority)
+            session, wanted = self._session, {} if where is None else from_json(where)
             if after is None:
-                return list(table.find().sort("_id", 1).limit(limit))
+                return list(table.find(wanted, session=session).sort("_id", 1).limit(limit))
             last = from_json(after)
             if last == MaxKey():
                 return []
-            behind = table.find().min([("_id", last)]).hint([("_id", 1)])
+            behind = table.find(wanted, session=session).min([("_id", last)]).hint([("_id", 1)])
             documents = list(behind.sort("_id", 1).limit(limit + 1))
             if len(documents) <= 1:  # such bounds end before MaxKey
-                documents += table.find({"_id": MaxKey()})
+                documents += table.find({"$and": [wanted, {"_id": MaxKey()}]}, session=session)
         return [one for one in documents if to_json(one["_id"]) != after][:limit]
 
     def watch(
@@ -152,7 +197,7 @@ class PymongoDriver:
             options["full_document_before_change"] = "whenAvailable"
         if one_by_one:
             options["batch_size"] = 1
-        pipeline = [_of(self._wanted)] if self._wanted else []
+        pipeline = [events_of(self._wanted)] if self._wanted else []
         if lean:
             pipeline.append({"$unset": "updateDescription"})
         with plainly(but=TOO_LARGE):
@@ -168,37 +213,9 @@ class PymongoDriver:
         with contextlib.suppress(pymongo.errors.PyMongoError):
             if self._stream is not None:
                 self._stream.close()
+            if self._session is not None:
+                self._session.end_session()
         self._client.close()
-
-
-_PASSING = re.compile(
-    r"system\.|tmp\.(agg_out|mr)\.|tmp[A-Za-z0-9]{5}\.(renameCollection$|convertToCapped\.)"
-)
-
-
-def is_passing(collection: str) -> bool:
-    """The server's own; or what it fills before it gives it a collection's name ($out)."""
-    return _PASSING.match(collection) is not None
-
-
-def _has_changes(info: Mapping[str, object]) -> bool:
-    """A collection that is no view and no time series, which have no change streams."""
-    return info.get("type", "collection") == "collection" and not is_passing(str(info["name"]))
-
-
-def _of(collections: Sequence[str]) -> Document:
-    names = {"$in": list(collections)}
-    whole = {"operationType": {"$in": ["dropDatabase", "invalidate"]}}
-    return {"$match": {"$or": [{"ns.coll": names}, {"to.coll": names}, whole]}}
-
-
-def to_json(value: Any) -> str:
-    """Any BSON value as canonical extended JSON: comes back as the same type."""
-    return json_util.dumps(value, json_options=_OPTIONS)
-
-
-def from_json(text: str) -> Any:
-    return json_util.loads(text, json_options=_OPTIONS)
 
 
 @contextlib.contextmanager
@@ -232,7 +249,7 @@ def translated(error: pymongo.errors.OperationFailure) -> Exception:
             hint="give the user the role `read` on the database: "
             'db.grantRolesToUser("user", ["read"])',
         )
-    if error.has_error_label("ResumableChangeStreamError") or error.code in (91, 189, 11600):
+    if error.has_error_label("ResumableChangeStreamError") or error.code in _FOR_NOW:
         return Interrupted(f"MongoDB: {said}")
     return SourceRefused(
         f"MongoDB refuses: {said}", hint="see what is missing: headwater capture check NAME"

@@ -7,14 +7,14 @@ document: a reader that keeps the last document per key is right as soon as the 
 Position: `token` (the change stream's, extended JSON) or, before the first event, `time` (seconds and
 number of the server's logical clock); `invalidated` after an event that ended the stream; `snapshot`
 (collections left → last `_id`) while the first snapshot is not complete; `reading`, likewise, while a
-collection is read that took another's documents by a rename ($out).
+collection is read that took another's documents by a rename ($out), or that somebody asked to be read
+again, with the `time` of that and the query under `where`; `requests`: how many in the log were taken.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Protocol
 
 from headwater.capture.change import (
     BATCH_BYTES,
@@ -27,30 +27,15 @@ from headwater.capture.change import (
 )
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import CaptureError, Interrupted, Misconfigured, SourceRefused
-from headwater.capture.mongodb.driver import to_json
 from headwater.capture.mongodb.events import Encoder
-from headwater.capture.mongodb.preflight import Document, Facts, findings
-from headwater.capture.source import WHOLE, Finding, Range
+from headwater.capture.mongodb.extended_json import asked, condition, to_json
+from headwater.capture.mongodb.preflight import Document, Driver, check_settings, findings
+from headwater.capture.requests import Entry, Requests, ask, topic
+from headwater.capture.source import WHOLE, Finding, Range, check_range
 
 CHUNK = 1_000
 PRE_IMAGES_SINCE = (6, 0)
-
-
-class Driver(Protocol):
-    """What this source needs of a server; `driver.PymongoDriver` is it."""
-
-    database: str
-
-    def facts(self) -> Facts: ...
-    def collections(self) -> list[str]: ...
-    def wants(self, collection: str) -> bool: ...
-    def operation_time(self) -> tuple[int, int]: ...
-    def estimated_count(self, collection: str) -> int: ...
-    def documents(self, collection: str, after: str | None, limit: int) -> list[Document]: ...
-    def watch(
-        self, token: str | None, time: tuple[int, int], *, invalidated: bool, pre_images: bool
-    ) -> Iterator[tuple[Document | None, str | None, bool]]: ...
-    def close(self) -> None: ...
+_LASTING = ("token", "requests")
 
 
 class MongoSource:
@@ -59,25 +44,7 @@ class MongoSource:
     begins_again = True
 
     def __init__(self, config: CaptureConfig, driver: Driver) -> None:
-        config.refuse_unknown({"documents"})
-        if config.outbox is not None:
-            raise Misconfigured(
-                "an outbox is not known for MongoDB", hint="leave `outbox` out of this capture"
-            )
-        if config.schema:
-            raise Misconfigured(
-                "documents have no schema to be carried", hint="leave `schema` out of this capture"
-            )
-        if config.format != "json":
-            raise Misconfigured(
-                "documents have no schema, so there is no Avro of them",
-                hint='set format = "json" for this capture',
-            )
-        documents = config.option("documents", "string")
-        if documents not in ("string", "object"):
-            raise Misconfigured(
-                f"documents = {documents!r} is not known", hint='give "string" or "object"'
-            )
+        documents = check_settings(config)
         self._config = config
         self._driver = driver
         self._encoder = Encoder(
@@ -86,7 +53,7 @@ class MongoSource:
         self._topics = {self._encoder.topic(name) for name in config.tables}
         self._seen = set(config.tables)
         self._progress: Progress | None = None
-        self._last_event_s: float | None = None
+        self.replica_lag_s = driver.replica_lag_s
 
     def check(self) -> list[Finding]:
         try:
@@ -108,11 +75,14 @@ class MongoSource:
 
     def _read(self, position: Position, field: str) -> Iterator[Batch]:
         """All documents of the collections that the position's field names; it says how far."""
+        if "time" in position:
+            self._driver.read_behind((position["time"][0], position["time"][1]))
         left: dict[str, str | None] = dict(position[field])
         expected = sum(self._driver.estimated_count(name) for name in left)
         tables, rows = len(left), 0
         for name in list(left):
-            while documents := self._driver.documents(name, left[name], CHUNK):
+            where = position.get("where", {}).get(name)
+            while documents := self._driver.documents(name, left[name], CHUNK, where):
                 now_ms = time.time_ns() // 1_000_000
                 records: list[Record] = [
                     self._encoder.read(name, document, now_ms) for document in documents
@@ -139,41 +109,66 @@ class MongoSource:
         # Two that would share a topic are refused, also if only one of them changes in this run.
         self._topics.update(map(self._encoder.topic, there))
         start = position.get("time") or (0, 0)
-        while True:
-            if "reading" in position:
-                yield from self._read(position, "reading")
-                position = {"token": position["token"]}
-                yield Batch(position)
-            events = self._driver.watch(
-                position.get("token"),
-                (start[0], start[1]),
-                invalidated=bool(position.get("invalidated")),
-                pre_images=facts.version >= PRE_IMAGES_SINCE,
-            )
-            for batch in self._batches(events, position):
-                position = batch.position
-                yield batch
+        requests = Requests(self._config, position.get("requests", 0))
+        try:
+            while True:
+                if "reading" in position:
+                    yield from self._read(position, "reading")
+                    position = {key: position[key] for key in position if key in _LASTING}
+                    yield Batch(position)
+                events = self._driver.watch(
+                    position.get("token"),
+                    (start[0], start[1]),
+                    invalidated=bool(position.get("invalidated")),
+                    pre_images=facts.version >= PRE_IMAGES_SINCE,
+                )
+                for batch in self._batches(events, position):
+                    if requests.offset:
+                        batch.position["requests"] = requests.offset
+                    position = batch.position
+                    yield batch
+                    # Between two batches, and behind a token, to which the stream can return.
+                    wanted = requests.take() if "token" in position else []
+                    if wanted:
+                        position = {**position, **self._asked(wanted), "requests": requests.offset}
+                        break
+        finally:
+            requests.close()
+
+    def _asked(self, wanted: list[Entry]) -> Position:
+        """What a position says while collections are read again.
+
+        What changes meanwhile is told by the stream, which goes on from where it was."""
+        known = {name: where for name, where in asked(wanted).items() if self._driver.wants(name)}
+        return {
+            "reading": dict.fromkeys(known),
+            "where": {name: where for name, where in known.items() if where is not None},
+            "time": list(self._driver.operation_time()),
+        }
 
     def acknowledge(self, position: Position) -> None:
         """The oplog is the server's own; it keeps nothing for us."""
 
     def lag(self) -> Lag:
-        if self._last_event_s is None:
-            return Lag(detail="no event has come yet in this run")
-        behind = max(0.0, time.time() - self._last_event_s)
-        return Lag(detail=f"the last event was {behind:.0f} s old when asked")
+        return Lag(detail=self._driver.oplog_place())
 
     def progress(self) -> Progress | None:
         return self._progress
 
     def topics(self) -> list[str]:
-        return sorted(self._topics)
+        return sorted({*self._topics, topic(self._config)})
 
     def request_snapshot(self, tables: list[str], within: Range = WHOLE) -> str:
-        raise Misconfigured(
-            "MongoDB collections cannot be read again beside the stream yet",
-            hint="begin anew: headwater capture run NAME --resnapshot",
-        )
+        check_range(tables, within)
+        there = self._driver.collections()
+        for name in sorted({*tables} - {*there}):
+            raise Misconfigured(f"the capture has no collection {name!r}", hint=f"it has {there}")
+        names = tables or there
+        where = None if within.whole else condition(within)
+        if where is not None:
+            self._driver.documents(names[0], None, 1, where)  # a mistake is told here
+        ask(self._config, names, where)
+        return f"the capture will read {', '.join(names)} again, while it goes on"
 
     def forget(self) -> str | None:
         """Nothing of this capture is in the database."""
@@ -204,6 +199,8 @@ class MongoSource:
                     position, ended = {**position, "invalidated": True}, True
                 elif (arrived := self._arrived(event)) is not None:
                     position, ended = {**position, "reading": {arrived: None}}, True
+                    if (stamp := event.get("clusterTime")) is not None:
+                        position["time"] = [stamp.time, stamp.inc]
             if not at_hand or size >= BATCH_BYTES or ended:
                 yield Batch(position, records, rows)
                 records, rows, size = [], 0, 0
@@ -221,8 +218,6 @@ class MongoSource:
         ]
 
     def _made(self, event: Document) -> list[Record]:
-        stamp = event.get("clusterTime")
-        self._last_event_s = None if stamp is None else float(stamp.time)
         now_ms = time.time_ns() // 1_000_000
         place = event.get("ns") or {}
         if event["operationType"] == "dropDatabase":

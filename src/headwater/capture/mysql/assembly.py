@@ -22,7 +22,7 @@ from headwater.capture.change import BATCH_BYTES, TRANSACTION_BYTES_MAX, Batch, 
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import BinlogUnreadable, Gap
 from headwater.capture.mysql import ddl, events, rows
-from headwater.capture.mysql.encoder import GroupEncoder
+from headwater.capture.mysql.encoder import GroupEncoder, OnDdl
 from headwater.capture.mysql.flavor import Flavor, Reached
 from headwater.capture.mysql.group import Group, Prepared
 from headwater.capture.mysql.gtid import Gtid, SetGtid
@@ -52,25 +52,26 @@ class Assembly:
         self._prepared = Prepared()
         self._within: dict[str, Any] = position.get("within", {})
         self._schemas: dict[str, str] = dict(position.get("schemas", {}))
+        self.keys: dict[str, str] = dict(position.get("keys", {}))
         self._base = {
             k: v
             for k, v in position.items()
-            if k not in ("gtid", "within", "from", "schemas", "file", "pos")
+            if k not in ("gtid", "within", "from", "schemas", "keys", "file", "pos")
         }
         self._cut = 0  # bytes of checksum at the end of each event
         self._group: Group | None = None
         self._records: list[Record] = []
         self._bytes = 0
         self._rows = 0
-        self._spare = GroupEncoder(config, tables, self._schemas)
+        self._spare = GroupEncoder(config, tables, self._schemas, self.keys)
 
     def note(self, name: str, value: Any) -> None:
         """Keep something of another's in the position."""
         self._base[name] = value
 
-    def on_ddl(self, act: Callable[[list[str], str, int], None]) -> None:
-        """What to do when a statement changes captured tables."""
-        self._spare.on_ddl = act
+    def on_ddl(self, act: OnDdl, redefined: Callable[[str], bool]) -> None:
+        """What to do when a statement changes captured tables, and when a table's key is another."""
+        self._spare.on_ddl, self._spare.on_redefined = act, redefined
 
     def skip(self, tables: frozenset[str]) -> None:
         """Tables whose changes are not wanted, because a snapshot will read them later."""
@@ -103,7 +104,7 @@ class Assembly:
 
     def take(self) -> Batch:
         position: Position = {**self._base, **self._course.position()}
-        position["schemas"] = dict(self._schemas)
+        position["schemas"], position["keys"] = dict(self._schemas), dict(self.keys)
         if (since := self._prepared.since) is not None:
             position["from"] = since
         group = self._group
@@ -233,9 +234,9 @@ class Assembly:
             self._prepare(data, body, seconds, following)
         elif kind == events.EXECUTE_LOAD_QUERY:
             self._check_statement(events.load_query(data, body, end))
-        elif kind in _REFUSED:
-            raise BinlogUnreadable(_REFUSED[kind][0], hint=_REFUSED[kind][1])
-        elif kind not in _IGNORED and not flags & events.FLAG_IGNORABLE:
+        elif kind in events.REFUSED:
+            raise BinlogUnreadable(events.REFUSED[kind][0], hint=events.REFUSED[kind][1])
+        elif kind not in events.IGNORED and not flags & events.FLAG_IGNORABLE:
             raise BinlogUnreadable(
                 f"the binary log has an event of type {kind}, which is not known here",
                 hint="a newer headwater may know it; this one does not go past it",
@@ -370,25 +371,5 @@ class Assembly:
 
 _ROWS_AND_MAPS = rows.ALL | {events.TABLE_MAP, events.PARTIAL_UPDATE}
 _WITHOUT_CHECK = {events.FORMAT_DESCRIPTION, events.ROTATE, events.HEARTBEAT, events.HEARTBEAT_V2}
-_IGNORED = {
-    events.BEGIN_LOAD_QUERY,
-    *(events.STOP, events.INTVAR, events.RAND, events.USER_VAR, events.HEARTBEAT),
-    *(events.HEARTBEAT_V2, events.ANNOTATE_ROWS, events.BINLOG_CHECKPOINT, events.GTID_LIST),
-    events.START_ENCRYPTION,
-    *(events.IGNORABLE, events.ROWS_QUERY, events.PREVIOUS_GTIDS),
-    *(events.TRANSACTION_CONTEXT, events.VIEW_CHANGE),
-}
-_AGAIN = "then take the snapshot anew (--resnapshot)"
-_REFUSED = {
-    events.ANONYMOUS_GTID: (
-        "a transaction in the binary log has no GTID, so a restart could not find its place",
-        f"SET GLOBAL gtid_mode = ON (by its steps: OFF_PERMISSIVE, ON_PERMISSIVE), {_AGAIN}",
-    ),
-    events.TAGGED_GTID: (
-        "a transaction in the binary log has a GTID with a tag, which is not read here",
-        "leave gtid_next at AUTOMATIC without a tag; RESET BINARY LOGS AND GTIDS forgets the tags that the "
-        f"server knows (and ends its replicas), {_AGAIN}",
-    ),
-}
 # What MySQL logs for CREATE TABLE … SELECT since 8.0.21.
 _CREATE_SELECT = re.compile(r"\bSTART\s+TRANSACTION\s*$", re.IGNORECASE)

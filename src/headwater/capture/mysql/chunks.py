@@ -134,7 +134,7 @@ def _key_of(table: CapturedTable, texts: Sequence[bytes]) -> list[str]:
 
 
 def _is_bytes(column: Description) -> bool:
-    return column.charset == charsets.BINARY and not column.special
+    return column.charset == charsets.BINARY and column.special in ("", "vector")
 
 
 def _parameter(column: Description, value: str) -> Any:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.capture.config import CaptureConfig
+from headwater.capture.defaults import constant
 from headwater.capture.envelope import Column
 from headwater.capture.errors import Misconfigured
+from headwater.capture.mysql import table_map as wire
 from headwater.capture.mysql.table_map import Wire
 
 Fragment = Any  # text, or a number that formats as JSON does
 Convert = Callable[[Any], Fragment]
+
+_ALIKE = {
+    *(wire.TINY, wire.SHORT, wire.INT24, wire.LONG, wire.LONGLONG),
+    *(wire.VARCHAR, wire.VARCHAR_COMPRESSED, wire.BLOB, wire.BLOB_COMPRESSED),
+}
+"""Integers and texts: of whatever width, a value is written the same."""
 
 ZERO_DATES = ("text", "debezium")
 DECIMALS = ("string", "precise", "double")
@@ -37,7 +45,13 @@ class Description:
     charset: str | None = None
     members: tuple[str, ...] = ()
     special: str = ""
-    """uuid, inet4, inet6: what the log has as plain bytes."""
+    """uuid, inet4, inet6, vector: what MariaDB's log has as plain bytes."""
+    default: str | None = field(default=None, compare=False)
+    """As an SQL literal; of the table as it is now, the log does not say it."""
+
+    @property
+    def stored(self) -> str:
+        return "" if self.wire.type in _ALIKE else str(list(self.wire))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +73,16 @@ def shown(column: Description, kind: str, name: str | None = None, **more: Any) 
     if name is not None:
         connect += [("name", name), ("version", 1)]
     connect += more.items()
-    return Column(column.name, tuple(connect), column.nullable)
+    default = constant(column.default, dict(connect))
+    return Column(column.name, tuple(connect), column.nullable, default, column.stored)
+
+
+def literal(text: str | None, extra: str | None, *, is_sql: bool) -> str | None:
+    """A default of the information schema as SQL: MySQL shows a text without its quotes, and says of what is
+    computed that it is; MariaDB shows SQL."""
+    if text is None or "DEFAULT_GENERATED" in (extra or ""):
+        return None
+    return text if is_sql else "'" + text.replace("'", "''") + "'"
 
 
 def style_of(config: CaptureConfig) -> Style:

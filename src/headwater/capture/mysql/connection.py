@@ -13,15 +13,23 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pymysql
 
-from headwater.capture.errors import CaptureError, Interrupted, Misconfigured, SourceRefused
+from headwater.capture.errors import (
+    CaptureError,
+    Interrupted,
+    Misconfigured,
+    SourceRefused,
+    TableAltered,
+)
 
 CONNECT_S = 10.0
 READ_S = 600.0
 # Access denied, unknown database, host blocked, user not allowed from here.
 _FOR_PEOPLE = {1044, 1045, 1049, 1129, 1130, 1142, 1143, 1227, 1698, 3118, 4151}
-# Too busy, shutting down, a lost connection, a lock or a table that just changed: time mends these.
+# Too busy, offline, a lost connection, a time-out, a lock or a table that just changed: time mends these.
 _FOR_NOW = {1040, 1047, 1053, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1205, 1206, 1213}
-_FOR_NOW |= {1226, 1317, 1412, 1927, 3024, 4031}
+_FOR_NOW |= {1037, 1038, 1041, 1135, 1226, 1317, 1412, 1927, 1969, 3024, 3032, 3168, 3169, 4031}
+_NOT_THERE = {1054, 1146}
+"""A column, a table."""
 _COM_QUERY = 3
 _PACKET_MAX = 0xFFFFFF
 _LENGTH_BYTES = {252: 2, 253: 3, 254: 8}
@@ -248,6 +256,5 @@ def plain(error: Exception) -> Exception:
     answered = isinstance(number, int) and (1000 <= number < 2000 or number >= 3000)
     if not isinstance(error, pymysql.err.Error) or not answered or number in _FOR_NOW:
         return Interrupted(f"the server cannot be reached: {said}")
-    return CaptureError(
-        f"the server answered: {said} ({number})", hint="run `headwater capture check`"
-    )
+    kind = TableAltered if number in _NOT_THERE else CaptureError
+    return kind(f"the server answered: {said} ({number})", hint="run `headwater capture check`")

@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from headwater.capture.change import Record
+from headwater.capture.envelope import dumps, quote
+
 _COMMENT = re.compile(r"/\*(?!M?!).*?\*/|--[ \t][^\n]*|#[^\n]*", re.DOTALL)
 _CONDITIONAL = re.compile(r"/\*M?!\d*(.*?)\*/", re.DOTALL)
 _IDENTIFIER = r"(?:`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\"|[\w$\u0080-\uffff]+)"
@@ -46,6 +49,15 @@ class Change(NamedTuple):
     moves_rows: bool = False
     """Rows come or go with a partition, without row events."""
 
+    @property
+    def empties(self) -> bool:
+        return self.kind in ("TRUNCATE", "DROP", "DROP DATABASE")
+
+    @property
+    def arrived(self) -> tuple[tuple[str, str], ...]:
+        """Tables that had another name until now."""
+        return self.tables[1::2] if self.kind in ("RENAME", "ALTER") else ()
+
 
 def classify(statement: str, database: str) -> Change | None:
     """The change to tables; None for anything else (users, views, routines, indexes…)."""
@@ -61,6 +73,19 @@ def classify(statement: str, database: str) -> Change | None:
             return Change(kind, ((_bare(name[1]), ""),)) if name else None
         return _tables(kind, text, found.end(), database)
     return None
+
+
+def record(
+    topic: str, table: tuple[str, str], change: Change, statement: str, source: str, now_ms: int
+) -> Record:
+    """The statement on the schema topic; `table`: its name, and its own topic."""
+    value = (
+        f'{{"table":{quote(table[0])},"topic":{quote(table[1])},'
+        f'"change":{quote(change.kind)},"columns":null,"key":null,"changes":null,'
+        f'"ddl":{quote(statement)},"moves_rows":{"true" if change.moves_rows else "false"},'
+        f'"source":{source},"ts_ms":{now_ms}}}'
+    )
+    return (topic, dumps({"table": table[0]}).encode(), value.encode())
 
 
 def changes_data(statement: str) -> bool:

@@ -12,7 +12,8 @@ from typing import Any
 
 from headwater.capture.change import Record
 from headwater.capture.config import CaptureConfig
-from headwater.capture.envelope import dumps, quote
+from headwater.capture.envelope import quote
+from headwater.capture.key_forms import is_redefined
 from headwater.capture.mysql import ddl, events, rows
 from headwater.capture.mysql.gtid import Gtid, SetGtid
 from headwater.capture.mysql.tables import CapturedTable, Tables
@@ -21,23 +22,28 @@ Kept = tuple[int, Any, int, int, int, int]
 """An event of a transaction: type, bytes (a query: itself), body's start and end, seconds, position."""
 
 _TABLE_MAP = events.TABLE_MAP
-_EMPTYING = ("TRUNCATE", "DROP", "DROP DATABASE")
 # Beside the values a record has its envelope: about so many bytes.
 ENVELOPE_BYTES = 500
+OnDdl = Callable[[list[str], list[str], str, int], Sequence[str]]
+"""Told which tables a statement changes, which of them had another name, and its file and place in that;
+says which of the latter will be read from their first row."""
 
 
 class GroupEncoder:
     """Encodes one transaction."""
 
-    def __init__(self, config: CaptureConfig, tables: Tables, schemas: dict[str, str]) -> None:
+    def __init__(
+        self, config: CaptureConfig, tables: Tables, schemas: dict[str, str], keys: dict[str, str]
+    ) -> None:
         self._config = config
         self._tables = tables
-        self._schemas = schemas
+        self._schemas, self._keys = schemas, keys
         self._has_transactions = config.transactions
         self._transaction_topic = config.transaction_topic
         self.skipped_tables: frozenset[str] = frozenset()
-        self.on_ddl: Callable[[list[str], str, int], None] = lambda _names, _file, _pos: None
-        """Told which tables a statement changes, and its file and place in that."""
+        self.on_ddl: OnDdl = lambda _names, _arrived, _file, _pos: ()
+        self.on_redefined: Callable[[str], bool] = lambda _name: False
+        """Told which table has another key; says whether it will be read from its first row."""
         self._records: list[Record] = []
         self._bytes = 0
         self._rows = 0
@@ -121,6 +127,8 @@ class GroupEncoder:
     def _changed(self, table: CapturedTable, position: int) -> None:
         before = self._tables.latest.get(table.name)
         self._tables.latest[table.name] = table
+        is_same = self._schemas.get(table.name) in (None, table.digest)
+        redefined = is_redefined(self._keys, table.name, table.key_form, is_same=is_same)
         if self._schemas.get(table.name) != table.digest:
             self._schemas[table.name] = table.digest
             source = self._source(table.name, position)
@@ -129,6 +137,9 @@ class GroupEncoder:
                     self._config.schema_topic, self._tables.database, before, source, self._now_ms
                 )
             )
+
+        if redefined and table.outbox is None and self.on_redefined(table.name):
+            self._truncate(table.name, position)
 
     def _source(self, table: str | None, position: int) -> str:
         head, tail = self._tables.source_block(
@@ -163,9 +174,7 @@ class GroupEncoder:
         start, middle, count = self._numbering(name)
         order = self._order
         records = self._records
-        before_count = len(records)
-        encoder = table.encoder
-        row = 0
+        before_count, encoder, row = len(records), table.encoder, 0
         # Three loops rather than one: what an insert costs is what a capture costs.
         if kind in rows.WRITES:
             for image in images:
@@ -229,27 +238,23 @@ class GroupEncoder:
             names = [name for database, name in change.tables if self._tables.wants(database, name)]
         if not names:
             return
-        self.on_ddl(names, self._file, position)
+        arrived = [name for name in names if (self._tables.database, name) in change.arrived]
+        anew = self.on_ddl(names, arrived, self._file, position)
         for name in names:
             if name in self.skipped_tables:
                 continue
-            self._record_change(change, name, query.statement, position)
-            if change.kind in _EMPTYING and name != self._config.outbox:
+            table = (f"{self._tables.database}.{name}", self._tables.topic(name))
+            source, topic = self._source(name, position), self._config.schema_topic
+            record = ddl.record(topic, table, change, query.statement, source, self._now_ms)
+            self._records.append(record)
+            emptied = (change.empties or name in anew) and name != self._config.outbox
+            if emptied:
                 self._truncate(name, position)
             if change.kind not in ("TRUNCATE", "ALTER"):
                 self._tables.latest.pop(name, None)
                 self._schemas.pop(name, None)
-
-    def _record_change(self, change: ddl.Change, name: str, statement: str, position: int) -> None:
-        collection = f"{self._tables.database}.{name}"
-        value = (
-            f'{{"table":{quote(collection)},"topic":{quote(self._tables.topic(name))},'
-            f'"change":{quote(change.kind)},"columns":null,"key":null,"changes":null,'
-            f'"ddl":{quote(statement)},"moves_rows":{"true" if change.moves_rows else "false"},'
-            f'"source":{self._source(name, position)},"ts_ms":{self._now_ms}}}'
-        )
-        key = dumps({"table": collection}).encode()
-        self._records.append((self._config.schema_topic, key, value.encode()))
+                if emptied:  # else its rows still stand under their keys
+                    self._keys.pop(name, None)
 
     def _truncate(self, name: str, position: int) -> None:
         """All rows are gone, without an event for each."""

@@ -57,6 +57,27 @@ GTID_PREPARED_XA, GTID_COMPLETED_XA = 64, 128
 _GTID = struct.Struct("<QIB")
 _QUERY = struct.Struct("<IIBHH")
 
+IGNORED = {
+    BEGIN_LOAD_QUERY,
+    *(STOP, INTVAR, RAND, USER_VAR, HEARTBEAT),
+    *(HEARTBEAT_V2, ANNOTATE_ROWS, BINLOG_CHECKPOINT, GTID_LIST),
+    START_ENCRYPTION,
+    *(IGNORABLE, ROWS_QUERY, PREVIOUS_GTIDS),
+    *(TRANSACTION_CONTEXT, VIEW_CHANGE),
+}
+_AGAIN = "then take the snapshot anew (--resnapshot)"
+REFUSED = {
+    ANONYMOUS_GTID: (
+        "a transaction in the binary log has no GTID, so a restart could not find its place",
+        f"SET GLOBAL gtid_mode = ON (by its steps: OFF_PERMISSIVE, ON_PERMISSIVE), {_AGAIN}",
+    ),
+    TAGGED_GTID: (
+        "a transaction in the binary log has a GTID with a tag, which is not read here",
+        "leave gtid_next at AUTOMATIC without a tag; RESET BINARY LOGS AND GTIDS forgets the tags that the "
+        f"server knows (and ends its replicas), {_AGAIN}",
+    ),
+}
+
 
 class Query(NamedTuple):
     database: str

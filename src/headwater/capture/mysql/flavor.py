@@ -34,8 +34,14 @@ class Flavor(Protocol):
     product: str
     connector: str
     dialect: table_map.Dialect
+    logs_updates: str
+    """The setting by which a replica logs what it gets."""
 
     def parse(self, gtid: str) -> Reached: ...
+    def waits_for(self, connection: Connection, gtid: str, timeout_s: int) -> bool:
+        """Whether the server has these transactions, within that time."""
+        ...
+
     def course(self, position: Position, *, jumps_allowed: bool) -> Course | SetCourse: ...
     def now(self, connection: Connection) -> str:
         """What the server has logged until now."""
@@ -65,6 +71,10 @@ class MariaDB:
     product = "MariaDB"
     connector = "mariadb"
     dialect = table_map.MARIADB
+    logs_updates = "log_slave_updates"
+
+    def waits_for(self, connection: Connection, gtid: str, timeout_s: int) -> bool:
+        return connection.value("SELECT MASTER_GTID_WAIT(%s, %s)", [gtid, timeout_s]) == 0
 
     def parse(self, gtid: str) -> GtidPosition:
         return GtidPosition.parse(gtid)
@@ -107,6 +117,11 @@ class MySQL:
     product = "MySQL"
     connector = "mysql"
     dialect = table_map.MYSQL
+    logs_updates = "log_replica_updates"
+
+    def waits_for(self, connection: Connection, gtid: str, timeout_s: int) -> bool:
+        wait = "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)"
+        return connection.value(wait, [gtid, timeout_s]) == 0
 
     def parse(self, gtid: str) -> GtidSet:
         return GtidSet.parse(gtid)
@@ -149,3 +164,33 @@ def dump_request(server_id: int, after: GtidSet) -> bytes:
     known = after.encoded()
     head = struct.pack("<HII", _THROUGH_GTID, server_id, 0)
     return head + struct.pack("<QI", 4, len(known)) + known
+
+
+def source_schema(connector: str) -> dict[str, Any]:
+    """The source block in Kafka Connect's terms."""
+    name = f"io.debezium.connector.{connector}.Source"
+    return {"type": "struct", "fields": _SOURCE_FIELDS, "optional": False, "name": name}
+
+
+_SOURCE_FIELDS = [
+    {"type": kind, "optional": optional, "field": name}
+    for name, kind, optional in (
+        ("version", "string", False),
+        ("connector", "string", False),
+        ("name", "string", False),
+        ("ts_ms", "int64", False),
+        ("snapshot", "string", True),
+        ("db", "string", False),
+        ("sequence", "string", True),
+        ("ts_us", "int64", True),
+        ("ts_ns", "int64", True),
+        ("table", "string", True),
+        ("server_id", "int64", False),
+        ("gtid", "string", True),
+        ("file", "string", False),
+        ("pos", "int64", False),
+        ("row", "int32", False),
+        ("thread", "int64", True),
+        ("query", "string", True),
+    )
+]

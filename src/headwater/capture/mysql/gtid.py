@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
-from headwater.capture.errors import CaptureError
+from headwater.capture.errors import BinlogUnreadable, CaptureError
 
 
 class Gtid(NamedTuple):
@@ -87,7 +87,7 @@ class GtidSet:
             for given in ranges:
                 first, _, last = given.partition("-")
                 if not first.isdecimal() or (last and not last.isdecimal()):
-                    raise CaptureError(
+                    raise BinlogUnreadable(
                         f"{part.strip()!r} is no GTID set that is known here",
                         hint="GTIDs with tags (MySQL 8.3 and later) are not read: leave gtid_next at "
                         "AUTOMATIC without a tag; RESET BINARY LOGS AND GTIDS forgets those there are "

@@ -19,13 +19,15 @@ from typing import Any
 
 from headwater.capture.change import BATCH_BYTES, Batch, Position, Progress, Record
 from headwater.capture.config import CaptureConfig
-from headwater.capture.errors import CaptureError
+from headwater.capture.errors import CaptureError, Misconfigured
+from headwater.capture.key_forms import is_known, is_redefined
 from headwater.capture.mysql import chunks, schema
 from headwater.capture.mysql.connection import Connection, text_values
 from headwater.capture.mysql.flavor import Flavor, Reached
-from headwater.capture.mysql.requests import Entry
 from headwater.capture.mysql.snapshot import outside_transactions
 from headwater.capture.mysql.tables import CapturedTable, Tables
+from headwater.capture.requests import Entry, table_of
+from headwater.capture.source import Range, check_range
 
 CHUNK_ROWS_MAX = 5_000
 RETRIES = 3
@@ -55,7 +57,10 @@ class Incremental:
         flavor: Flavor,
         position: Position,
         chunk_rows: int,
+        keys: dict[str, str],
     ) -> None:
+        """`keys`: table → form of the keys under which readers have its rows; the stream's own."""
+        self._keys = keys
         self._config = config
         self._tables = tables
         self._connection = connection
@@ -80,6 +85,23 @@ class Incremental:
 
     def want(self, tables: Sequence[Entry]) -> None:
         self._pending += [name for name in tables if name not in self._pending]
+
+    def begin(self, name: str) -> bool:
+        """Read a table whose name another had before, or that has another key, from its first row on;
+        False: it cannot be."""
+        now = self._tables.now.get(name)
+        if now is None:
+            return False  # nor is it that one any more
+        if not chunks.continues(self._tables.captured(now)):
+            self._given_up = (
+                f"{name} is another table now, or has another key, and none in whose order it could be read: "
+                f"headwater capture run {self._config.name} --resnapshot reads all tables"
+            )
+            return False
+        if self._pending and table_of(self._pending[0]) == name:
+            self._after = self._chunk = None
+        self.want([name])
+        return True
 
     @property
     def active(self) -> bool:
@@ -110,6 +132,16 @@ class Incremental:
         now = self._tables.now.get(chunk.table.name)
         if now is None or self._tables.captured(now).digest != chunk.table.digest:
             return BATCH_BYTES  # its columns changed: read it again, after what is known now is out
+        table = chunk.table
+        redefined = is_redefined(self._keys, table.name, table.key_form, is_same=True)
+        batch.position["keys"] = dict(self._keys)
+        if redefined:
+            # The stream has not brought a row of it since: all is read, under the key that it has now.
+            self.begin(table.name)
+            source = self._source(table.name, batch.position["gtid"])
+            truncated = table.encoder.truncated(source, outside_transactions())
+            batch.records.append(truncated)
+            return 0
         if self.drops_changed:
             if None in chunk.changed:
                 return 0  # truncated meanwhile: read it again
@@ -134,7 +166,7 @@ class Incremental:
     def _read(self) -> Chunk | None:
         """The next chunk as it is now; None if there is none, or not at this moment."""
         entry = self._pending[0]
-        name, where = (entry, None) if isinstance(entry, str) else (entry["table"], entry["where"])
+        name, where = table_of(entry), None if isinstance(entry, str) else entry["where"]
         # As the server has it now, which may be ahead of what the stream has come to.
         now = schema.read(self._connection, self._tables.database, [name], missing_ok=True).get(
             name
@@ -144,6 +176,8 @@ class Incremental:
             self._pending.pop(0)  # dropped since it was asked for, or without a key now
             self._after = None
             return None
+        if not is_known(self._keys, name, table.key_form):
+            self._after = None  # a place in the order of another key
         try:
             records, last = self._rows(table, where)
             self._failures = 0
@@ -180,3 +214,28 @@ class Incremental:
         now_ms = time.time_ns() // 1_000_000
         head, tail = self._tables.source_block(table, now_ms, 0, gtid, "", "incremental")
         return f'{head}0,"row":0{tail}'
+
+
+def readable(
+    connection: Connection, config: CaptureConfig, known: Tables, tables: list[str], within: Range
+) -> tuple[list[str], str | None]:
+    """Which tables are to be read again, and where; raises Misconfigured where one cannot be."""
+    check_range(tables, within)
+    names = tables or [name for name in sorted(known.now) if name != config.outbox]
+    for name in names:
+        if name not in known.now or not known.wants(known.database, name):
+            raise Misconfigured(
+                f"the capture has no table {name!r}", hint="name it in `tables` first"
+            )
+        if not chunks.continues(known.as_now(name)):
+            raise Misconfigured(
+                f"{name} has no primary key in whose order it could be read",
+                hint=f"headwater capture run {config.name} --resnapshot reads all tables",
+            )
+    if within.whole:
+        return names, None
+    where = chunks.condition(known.as_now(names[0]), within)
+    # A mistake is told here, and not to the capture that runs.
+    statement, _ = chunks.query(known.database, known.as_now(names[0]), None, 0, where=where)
+    connection.execute(statement.replace("%%", "%"))
+    return names, where

@@ -15,7 +15,7 @@ import zlib
 
 from headwater.capture.change import Position
 from headwater.capture.errors import Gap, Interrupted
-from headwater.capture.mysql import events
+from headwater.capture.mysql import ddl, events
 from headwater.capture.mysql.connection import Address, Connection
 from headwater.capture.mysql.flavor import RESET, Flavor, Reached, register
 from headwater.capture.mysql.replication import BinlogStream
@@ -23,6 +23,7 @@ from headwater.capture.mysql.replication import BinlogStream
 _COM_BINLOG_DUMP = 0x12
 _FIRST_EVENT = 4
 ANSWER_S = 20.0
+SCAN_EVENTS_MAX = 20_000
 
 
 class _Head:
@@ -77,6 +78,22 @@ def check_same(
         f"{'another file now' if file in sizes else 'not there, and was not purged'}",
         hint=RESET,
     )
+
+
+def changes_later(database: Connection, name: str, file: str, pos: int) -> bool:
+    """Whether a later statement in the binary log may have changed the table as well."""
+    files = [str(row[0]) for row in database.execute("SHOW BINARY LOGS")]
+    for later in files[files.index(file) :] if file in files else []:
+        begin = pos if later == file else 4
+        found = database.execute(
+            f"SHOW BINLOG EVENTS IN %s FROM {begin} LIMIT {SCAN_EVENTS_MAX}", [later]
+        )
+        if len(found) == SCAN_EVENTS_MAX or any(
+            row[2].startswith("Query") and int(row[1]) != pos and ddl.mentions(row[5], name)
+            for row in found
+        ):
+            return True
+    return file not in files
 
 
 def _number(file: str) -> int:

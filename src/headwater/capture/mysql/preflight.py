@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 
+from headwater.capture import errors
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import CaptureError, Interrupted, SchemaUnknown, SourceRefused
 from headwater.capture.mysql import flavor as flavors
@@ -152,11 +153,7 @@ def _privileges(connection: Connection, address: Address, server_id: int) -> Ite
     is_mysql = flavors.of(connection).product == "MySQL"
     monitor = "REPLICATION CLIENT" if is_mysql else "BINLOG MONITOR"
     tries: list[tuple[str, str, Callable[[], object]]] = [
-        (
-            monitor,
-            "ask for the binary log's position",
-            lambda: connection.execute("SHOW BINARY LOGS"),
-        ),
+        (monitor, "ask where the binary log is", lambda: connection.execute("SHOW BINARY LOGS")),
         ("REPLICATION SLAVE", "read the binary log", lambda: _dump(connection, address, server_id)),
     ]
     if is_mysql:
@@ -169,17 +166,19 @@ def _privileges(connection: Connection, address: Address, server_id: int) -> Ite
             )
         )
     for privilege, what, act in tries:
-        error = _tried(act)
-        remedy = None if error is None else f"GRANT {privilege} ON *.* TO {who}"
-        yield Finding(f"privilege {privilege}", error is None, error or f"may {what}", remedy)
+        error, remedy = _tried(act), f"GRANT {privilege} ON *.* TO {who}"
+        remedy = error.hint or "" if isinstance(error, errors.BinlogUnreadable) else remedy
+        sentence = f"may {what}" if error is None else str(error)
+        yield Finding(f"privilege {privilege}", not error, sentence, remedy if error else None)
 
 
 def _may_lock(connection: Connection, who: str) -> Finding:
     """Looked up, not tried: the lock would hold up writers."""
     granted = " ".join(str(row[0]) for row in connection.execute("SHOW GRANTS")).upper()
     ok = any(word in granted for word in ("ALL PRIVILEGES", "RELOAD", "FLUSH_TABLES"))
-    sentence = "may" if ok else "may not"
-    sentence += " hold writers up for the moment in which the snapshot begins"
+    sentence = (
+        f"may{'' if ok else ' not'} hold writers up for the moment in which the snapshot begins"
+    )
     remedy = f"GRANT RELOAD ON *.* TO {who}"
     return Finding("privilege RELOAD", ok, sentence, None if ok else remedy)
 
@@ -220,7 +219,7 @@ def _table(
     name = f"table {table.name}"
     error = _tried(lambda: connection.execute(f"SELECT 1 FROM {full} LIMIT 1"))
     if error is not None:
-        yield Finding(name, False, error, f"GRANT SELECT ON {full} TO the user")
+        yield Finding(name, False, str(error), f"GRANT SELECT ON {full} TO the user")
     if not table.key:
         sentence = "it has no primary key: its records have no key, so nothing can be compacted"
         yield Finding(name, False, sentence, f"ALTER TABLE {full} ADD PRIMARY KEY (…)")
@@ -269,11 +268,11 @@ def _clock(connection: Connection) -> Finding:
     return Finding("clock", ok, sentence, None if ok else "set both by NTP")
 
 
-def _tried(act: Callable[[], object]) -> str | None:
+def _tried(act: Callable[[], object]) -> CaptureError | Interrupted | None:
     try:
         act()
     except (CaptureError, Interrupted) as error:
-        return str(error)
+        return error
     return None
 
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwater.capture.errors import Misconfigured, SchemaUnknown
-from headwater.capture.mysql import charsets
+from headwater.capture.mysql import charsets, flavor
 from headwater.capture.mysql import table_map as wire
-from headwater.capture.mysql.columns import Description
+from headwater.capture.mysql.columns import Description, literal
 from headwater.capture.mysql.connection import Connection
-from headwater.capture.mysql.table_map import TableMap, Wire
+from headwater.capture.mysql.table_map import MARIADB, Dialect, TableMap, Wire
 
 SPECIAL = ("uuid", "inet4", "inet6")
 _MEMBER = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
@@ -45,6 +45,7 @@ _SIMPLE = {
     "inet6": Wire(wire.STRING, 16),
     "inet4": Wire(wire.STRING, 4),
 }
+_Told = tuple[str, str | None, int | None, int | None]  # name, engine, rows, bytes of a row
 _TEMPORAL = {"datetime": wire.DATETIME2, "timestamp": wire.TIMESTAMP2, "time": wire.TIME2}
 _GEOMETRIES = {
     *("geometry", "point", "linestring", "polygon"),
@@ -90,16 +91,14 @@ def read(
     for row in connection.execute(_COLUMNS, [database]):
         if row[0] in columns:
             columns[row[0]].append(row[1:])
-    return {
-        name: _table(name, row[1] or "", int(row[2] or 0), int(row[3] or 0), columns[name])
-        for name, row in tables.items()
-    }
+    dialect = flavor.of(connection).dialect
+    return {name: _table(row, columns[name], dialect) for name, row in tables.items()}
 
 
 _COLUMNS = (
     "SELECT c.TABLE_NAME, c.COLUMN_NAME, c.DATA_TYPE, c.COLUMN_TYPE, c.IS_NULLABLE, "
     "c.CHARACTER_SET_NAME, c.CHARACTER_OCTET_LENGTH, c.NUMERIC_PRECISION, c.NUMERIC_SCALE, "
-    "c.DATETIME_PRECISION, k.SEQ_IN_INDEX "
+    "c.DATETIME_PRECISION, c.COLUMN_DEFAULT, c.EXTRA, k.SEQ_IN_INDEX "
     "FROM information_schema.COLUMNS c LEFT JOIN information_schema.STATISTICS k "
     "ON k.TABLE_SCHEMA = c.TABLE_SCHEMA AND k.TABLE_NAME = c.TABLE_NAME "
     "AND k.COLUMN_NAME = c.COLUMN_NAME AND k.INDEX_NAME = 'PRIMARY' "
@@ -107,29 +106,36 @@ _COLUMNS = (
 )
 
 
-def _table(name: str, engine: str, rows: int, row_bytes: int, columns: list[Any]) -> Table:
-    numbered = [(row[9], place) for place, row in enumerate(columns) if row[9] is not None]
+def _table(row: _Told, columns: list[Any], dialect: Dialect) -> Table:
+    name, engine, rows, row_bytes = row
+    numbered = [(row[-1], place) for place, row in enumerate(columns) if row[-1] is not None]
     return Table(
         name,
-        tuple(_description(row) for row in columns),
+        tuple(_description(row, dialect) for row in columns),
         tuple(place for _, place in sorted(numbered)),
-        engine,
-        rows,
-        row_bytes,
+        engine or "",
+        int(rows or 0),
+        int(row_bytes or 0),
     )
 
 
-def _description(row: Any) -> Description:
-    name, kind, full, nullable, charset, octets, precision, scale, digits, _ = row
+def _description(row: Any, dialect: Dialect) -> Description:
+    name, kind, full, nullable, charset, octets, precision, scale, digits, default, extra, _ = row
     full = full.lower() if kind not in ("enum", "set") else full
+    shape = _wire(kind, full, octets, precision, scale, digits)
+    special = kind if kind in SPECIAL else ""
+    if kind == "vector":
+        shape = Wire(dialect.vector, 4 if dialect.vector == wire.VECTOR else int(octets))
+        special = kind if dialect.vector == wire.VARCHAR else ""
     return Description(
         name,
-        _wire(kind, full, octets, precision, scale, digits),
+        shape,
         nullable == "YES",
         "unsigned" in full if kind not in ("enum", "set") else False,
         charset or (charsets.BINARY if _is_binary(kind) else None),
         members(full) if kind in ("enum", "set") else (),
-        kind if kind in SPECIAL else "",
+        special,
+        literal(default, extra, is_sql=dialect is MARIADB),
     )
 
 
@@ -167,15 +173,13 @@ def _wire(kind: str, full: str, octets: Any, precision: Any, scale: Any, digits:
         return Wire(wire.SET, count if count <= 4 else 8)
     if kind in _GEOMETRIES:
         return Wire(wire.GEOMETRY, 4)
-    if kind == "vector":
-        return Wire(wire.VECTOR, 4)
     if kind == "json":
         return Wire(wire.JSON, 4)
     return Wire(wire.NULL)  # refused by `values`, with the column's name
 
 
 def _varchar(octets: int, compressed: bool) -> Wire:
-    # A compressed one has room for the byte that says how.
+    """A compressed one has room for the byte that says how."""
     return Wire(wire.VARCHAR_COMPRESSED, octets + 1) if compressed else Wire(wire.VARCHAR, octets)
 
 
@@ -188,8 +192,8 @@ def describe(
     """The columns and the key at the moment of a table map.
 
     With `binlog_row_metadata=FULL` the map says it all but for MariaDB's own types that look like
-    BINARY, which `now` tells apart. Rows that were logged with less have the columns of `trusted`, the
-    table as it surely was then, if the map agrees; otherwise they are refused, as it would be a guess.
+    BINARY or VARBINARY, which `now` tells apart. Rows that were logged with less have the columns of
+    `trusted`, the table as it surely was then, if the map agrees; else they are refused: no guesses.
     """
     if seen.names is None or seen.members is None or not seen.has_key:
         if trusted is not None and _agrees(seen, trusted):
@@ -205,7 +209,7 @@ def describe(
         collation = None if seen.collations is None else seen.collations[place]
         charset = None if collation is None else charset_names.get(collation, f"#{collation}")
         known = special.get(name)
-        like = known is not None and known.wire == shape and charset == charsets.BINARY
+        known = None if known is None or known.wire != shape else known
         columns.append(
             Description(
                 name,
@@ -214,7 +218,8 @@ def describe(
                 bool(seen.unsigned and seen.unsigned[place]) and shape.type != wire.YEAR,
                 charset,
                 _decoded(seen.members[place], charset),
-                known.special if known is not None and like else "",
+                known.special if known is not None and charset == charsets.BINARY else "",
+                None if known is None else known.default,
             )
         )
     return tuple(columns), seen.key
@@ -249,9 +254,7 @@ def charset_names(connection: Connection) -> dict[int, str]:
             "SELECT ID, CHARACTER_SET_NAME "
             "FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY"
         )
-    except Exception:
-        # Before MariaDB 10.10 that table had no numbers.
-        rows = connection.execute(
-            "SELECT ID, CHARACTER_SET_NAME FROM information_schema.COLLATIONS"
-        )
+    except Exception:  # before MariaDB 10.10 that table had no numbers
+        asked = "SELECT ID, CHARACTER_SET_NAME FROM information_schema.COLLATIONS"
+        rows = connection.execute(asked)
     return {int(number): str(name) for number, name in rows if number is not None and name}

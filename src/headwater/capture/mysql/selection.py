@@ -1,6 +1,9 @@
-"""Which tables are captured, by the settings; for `source`, `tables` and `preflight`."""
+"""Which tables are captured, and as which server, by the settings; for `source`, `tables`, `preflight`."""
 
 from __future__ import annotations
+
+import zlib
+from collections.abc import Collection
 
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Misconfigured
@@ -38,3 +41,23 @@ def captured_now(connection: Connection, config: CaptureConfig, database: str) -
     """As the server describes them."""
     found = schema.read(connection, database, wanted_tables(config), missing_ok=True)
     return {name: table for name, table in found.items() if name not in without(config)}
+
+
+def check_presence(config: CaptureConfig, there: Collection[str]) -> None:
+    """Before the first snapshot: a name that is misspelt would be waited for, and nothing said."""
+    if missing := sorted(set(wanted_tables(config)) - set(there)):
+        raise Misconfigured(
+            f"the database has no table {', '.join(missing)} that {config.name} may read",
+            hint="correct `tables`, create it, or grant SELECT on it; see headwater capture check",
+        )
+
+
+def server_id(config: CaptureConfig) -> int:
+    """Every replica needs its own number: from the capture's name, high up, unless it is given."""
+    given = config.option("server_id", 0)
+    if not 0 <= given < 1 << 32:
+        raise Misconfigured(
+            f"capture {config.name}: server_id = {given} is no number of a server",
+            hint="1 to 4294967295, another one for every replica",
+        )
+    return given or 0x40000000 | zlib.crc32(config.name.encode()) & 0x3FFFFFFF

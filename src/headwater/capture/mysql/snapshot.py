@@ -13,16 +13,19 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any
 
 from headwater.capture.change import BATCH_BYTES, Batch, Position, Progress, Record
 from headwater.capture.config import CaptureConfig
+from headwater.capture.errors import Interrupted, TableAltered
+from headwater.capture.key_forms import is_known
 from headwater.capture.mysql import chunks
 from headwater.capture.mysql.connection import Connection, Packet, text_values
 from headwater.capture.mysql.encoder import ENVELOPE_BYTES
+from headwater.capture.mysql.selection import check_presence
 from headwater.capture.mysql.tables import CapturedTable, Tables
 from headwater.capture.mysql.views import Views
 
@@ -35,13 +38,10 @@ CHUNK_ROWS_MIN = 100
 class Snapshot:
     """Reads what is pending, from a view."""
 
-    def __init__(
-        self, config: CaptureConfig, tables: Tables, view: Views, server: int, chunk_rows: int
-    ) -> None:
+    def __init__(self, config: CaptureConfig, tables: Tables, view: Views, chunk_rows: int) -> None:
         self._config = config
         self._tables = tables
         self._view = view
-        self._server = server
         self._chunk_rows = chunk_rows
         self._free: SimpleQueue[Connection] = SimpleQueue()
         for reader in view.readers:
@@ -53,14 +53,23 @@ class Snapshot:
         state = position["snapshot"]
         pending = [name for name in state["pending"] if name in self._tables.now]
         done = len(state["pending"]) - len(pending)
-        schemas = dict(position["schemas"])
+        schemas, keys = dict(position["schemas"]), dict(position.get("keys", {}))
         here = {**position, "gtid": str(self._view.gtid)}
         here |= {"file": self._view.file, "pos": self._view.pos, "schemas": schemas}
         for number, name in enumerate(pending):
             table = self._tables.as_now(name)
             after = state.get("after") if number == 0 and state.get("table") == name else None
-            left = pending[number:]
-            yield from self._table(table, after, left, here, schemas, done + number)
+            if not is_known(keys, name, table.key_form):
+                after = None  # that of another key
+            keys[name] = table.key_form
+            here, left = {**here, "keys": dict(keys)}, pending[number:]
+            try:
+                yield from self._table(table, after, left, here, schemas, done + number)
+            except TableAltered as error:
+                # The next view has the tables as they are then.
+                raise Interrupted(
+                    f"{name} was altered before its rows were read: {error}"
+                ) from None
         final = {key: value for key, value in here.items() if key != "snapshot"}
         yield Batch({**final, "schemas": dict(schemas)})
 
@@ -185,7 +194,7 @@ class Snapshot:
         view = self._view
         gtid = str(view.gtid)
         head, tail = self._tables.source_block(
-            table, _now_ms(), self._server, gtid, view.file, "true"
+            table, _now_ms(), view.server, gtid, view.file, "true"
         )
         return f'{head}{view.pos},"row":0{tail}'
 
@@ -202,3 +211,42 @@ def outside_transactions() -> str:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def with_new_tables(position: Position, now: Iterable[str]) -> Position:
+    """A snapshot that goes on reads tables, too, that were made meanwhile, or renamed to what is captured."""
+    known: list[str] | None = position.get("tables")
+    if known is None or not (new := sorted({*now} - {*known})):
+        return position
+    state = position["snapshot"]
+    state = {**state, "pending": [*state["pending"], *new]}
+    return {**position, "tables": sorted({*known, *new}), "snapshot": state}
+
+
+def begun_anew(state: Position, name: str) -> Position:
+    """A snapshot that goes on reads this table from its first row, whatever it has read of it.
+
+    Each table then begins with a truncate event: of this one, what is streamed until then may be here twice.
+    """
+    if state.get("table") == name:
+        state = {k: v for k, v in state.items() if k not in ("table", "after")}
+    others = [each for each in state["pending"] if each != name]
+    return {**state, "pending": [*others, name], "again": True}
+
+
+def first_position(
+    config: CaptureConfig, view: Views, tables: Collection[str], before: Position | None
+) -> Position:
+    """Before the first row: where the stream will begin, and what is to be read."""
+    if before is None:
+        check_presence(config, tables)
+    pending = {"pending": sorted(tables)}
+    return {
+        "server": view.server,
+        "gtid": str(view.gtid),
+        "file": view.file,
+        "pos": view.pos,
+        "schemas": {},
+        "tables": sorted(tables),
+        "snapshot": pending if before is None else {**pending, "again": True},
+    }

@@ -7,6 +7,7 @@ A position:
     from         where to begin to read, if an XA transaction before `gtid` waits for its commit
     server       the server's id; file, pos: the same place in its files; made: when that file was made
     schemas      table → digest of the columns that readers know
+    keys         table → form of the keys under which readers have its rows
     tables       those that a snapshot has read
     requests     how many of the requests in the log were taken
     incremental  while tables are read again: tables, after (the last key)
@@ -15,30 +16,34 @@ A position:
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from headwater.capture.change import Batch, Lag, Position, Progress, begins_again
 from headwater.capture.config import CaptureConfig
-from headwater.capture.errors import Misconfigured, SourceRefused
-from headwater.capture.mysql import chunks, ddl, log_file, preflight, schema, stream
+from headwater.capture.errors import SourceRefused
+from headwater.capture.mysql import chunks, log_file, preflight, schema, stream
 from headwater.capture.mysql import flavor as flavors
 from headwater.capture.mysql.assembly import Assembly
 from headwater.capture.mysql.columns import style_of
 from headwater.capture.mysql.connection import Address, Connection
 from headwater.capture.mysql.flavor import Flavor, Reached
-from headwater.capture.mysql.incremental import Incremental
+from headwater.capture.mysql.incremental import Incremental, readable
 from headwater.capture.mysql.replication import SILENCE_S, BinlogStream
-from headwater.capture.mysql.requests import Requests, ask, topic
-from headwater.capture.mysql.selection import captured_now, check_selection
-from headwater.capture.mysql.snapshot import CHUNK_ROWS, Snapshot
+from headwater.capture.mysql.selection import captured_now, check_selection, server_id
+from headwater.capture.mysql.snapshot import (
+    CHUNK_ROWS,
+    Snapshot,
+    begun_anew,
+    first_position,
+    with_new_tables,
+)
 from headwater.capture.mysql.tables import Tables
-from headwater.capture.mysql.views import Views
-from headwater.capture.source import WHOLE, Finding, Range, check_range
+from headwater.capture.mysql.views import Views, opened, replica_of
+from headwater.capture.requests import Requests, ask, topic
+from headwater.capture.source import WHOLE, Finding, Range
 
 OPTIONS = {"server_id", "decimals", "zero_dates", "chunk_rows", "gtid_jumps"}
-OPTIONS |= {"snapshot_workers", "silence_s", "without_tables"}
-SCAN_EVENTS_MAX = 20_000
+OPTIONS |= {"snapshot_workers", "silence_s", "without_tables", "snapshot_from"}
 
 
 class MariaDBSource:
@@ -51,7 +56,8 @@ class MariaDBSource:
         self._config = config
         self._address = Address.parse(config.url)
         self._style = style_of(config)
-        self._server_id = _server_id(config)
+        self._server_id = server_id(config)
+        self._replica = replica_of(config)
         self._chunk_rows = config.option("chunk_rows", CHUNK_ROWS)
         self._connection: Connection | None = None
         self._binlog: BinlogStream | None = None
@@ -62,12 +68,16 @@ class MariaDBSource:
         self._snapshot: Snapshot | None = None
         self._tables: Tables | None = None
         self._incremental: Incremental | None = None
+        self._begin_anew: Callable[[str], bool] = lambda _name: False
         check_selection(config)
 
     # ── the contract ───────────────────────────────────────────────────────────────────────────
 
     def check(self) -> list[Finding]:
-        return preflight.findings(self._config, self._address, self._style, self._server_id)
+        found = preflight.findings(self._config, self._address, self._style, self._server_id)
+        if self._replica is None or not all(finding.ok for finding in found):
+            return found
+        return [*found, *self._replica.findings(self._flavor())]
 
     def topics(self) -> list[str]:
         tables = self._known_tables()
@@ -76,38 +86,30 @@ class MariaDBSource:
 
     def snapshot(self, position: Position | None) -> Iterator[Batch]:
         preflight.require(self._database(), self._address, self._server_id)
-        first = position is None or begins_again(position)
         workers = self._config.option("snapshot_workers", 2)
-        view = self._view = Views(self._flavor(), self._address, first=first, readers=workers)
+        flavor, database, replica = self._flavor(), self._database(), self._replica
+        view = self._view = opened(flavor, database, replica, position, workers)
         try:
             self._tables = None  # as they are now, not as they were before the view
             tables = self._known_tables()
-            server = int(self._database().value("SELECT @@server_id"))
             if position is None or begins_again(position):
-                pending = {"pending": sorted(tables.now)}
-                position = {
-                    "server": server,
-                    "gtid": str(view.gtid),
-                    "file": view.file,
-                    "pos": view.pos,
-                    "schemas": {},
-                    "tables": sorted(tables.now),
-                    "snapshot": pending if position is None else {**pending, "again": True},
-                }
+                position = first_position(self._config, view, tables.now, position)
                 yield Batch(position)
             else:
                 self._check_continuity(position)
-                position = self._on_this_server(position)
+                position = with_new_tables(self._on_this_server(position), tables.now)
                 for batch in self._catch_up(position, view.gtid):
-                    position = batch.position
+                    position, batch.streamed = batch.position, True
                     yield batch
-            made = log_file.made(self._flavor(), self._address, view.file, self._server_id)
-            position = {**position, "made": made}
-            self._snapshot = Snapshot(self._config, tables, view, server, self._chunk_rows)
+            made = log_file.made(flavor, view.address, view.file, self._server_id)
+            position = {**position, "made": made, "server": view.server}
+            self._snapshot = Snapshot(self._config, tables, view, self._chunk_rows)
             yield from self._snapshot.read(position)
         finally:
             view.close()
             self._view = self._snapshot = None
+            if replica is not None:
+                self._tables = None  # the stream is the primary's
 
     def stream(self, position: Position) -> Iterator[Batch]:
         preflight.require(self._database(), self._address, self._server_id)
@@ -121,7 +123,9 @@ class MariaDBSource:
             self._flavor(),
             position,
             self._chunk_rows,
+            assembly.keys,
         )
+        self._begin_anew = incremental.begin
         new = self._new_tables(position)
         incremental.want(new)
         assembly.note("tables", sorted({*position.get("tables", ()), *new}))
@@ -143,6 +147,10 @@ class MariaDBSource:
         behind = self._assembly.behind_s if self._assembly is not None else None
         return Lag(seconds=behind, detail=f"the server is at {self._server_gtid()}")
 
+    def replica_lag_s(self) -> float | None:
+        """Of the replica that is read from: a primary does not know how its replicas fare."""
+        return None if self._replica is None else self._replica.lag_s()
+
     def progress(self) -> Progress | None:
         reading = self._snapshot or self._incremental
         return reading.progress if reading is not None else None
@@ -152,25 +160,8 @@ class MariaDBSource:
         return self._incremental.given_up() if self._incremental is not None else None
 
     def request_snapshot(self, tables: list[str], within: Range = WHOLE) -> str:
-        check_range(tables, within)
-        known = self._known_tables()
-        names = tables or [name for name in sorted(known.now) if name != self._config.outbox]
-        for name in names:
-            if name not in known.now or not known.wants(self._address.database, name):
-                raise Misconfigured(
-                    f"the capture has no table {name!r}", hint="name it in `tables` first"
-                )
-            if not chunks.continues(known.as_now(name)):
-                raise Misconfigured(
-                    f"{name} has no primary key in whose order it could be read",
-                    hint=f"headwater capture run {self._config.name} --resnapshot reads all tables",
-                )
-        where = chunks.condition(known.as_now(names[0]), within) if not within.whole else None
-        if where is not None:  # a mistake is told here, and not to the capture that runs
-            statement, _ = chunks.query(
-                self._address.database, known.as_now(names[0]), None, 0, where=where
-            )
-            self._database().execute(statement.replace("%%", "%"))
+        known, database = self._known_tables(), self._database()
+        names, where = readable(database, self._config, known, tables, within)
         ask(self._config, names, where)
         rows = "" if where is None else f" where {where}"
         return f"the capture will read {', '.join(names)}{rows} again, while it goes on"
@@ -180,7 +171,7 @@ class MariaDBSource:
         return None
 
     def close(self) -> None:
-        for part in (self._binlog, self._view, self._connection):
+        for part in (self._binlog, self._view, self._connection, self._replica):
             if part is not None:
                 part.close()
         self._binlog = self._view = self._connection = None
@@ -215,7 +206,9 @@ class MariaDBSource:
         return self._tables
 
     def _described(self) -> dict[str, schema.Table]:
-        return captured_now(self._database(), self._config, self._address.database)
+        reading = self._replica if self._view is not None else None
+        database = self._database() if reading is None else reading.database()
+        return captured_now(database, self._config, self._address.database)
 
     def _check_continuity(self, position: Position) -> None:
         flavor, database = self._flavor(), self._database()
@@ -232,27 +225,11 @@ class MariaDBSource:
         if self._full_metadata():
             return  # rows say themselves what their columns are
         for name in changed:
-            if name in now and not self._changes_later(name, file, pos):
+            if name in now and not log_file.changes_later(self._database(), name, file, pos):
                 tables.trusted[name] = now[name]
 
     def _full_metadata(self) -> bool:
         return self._database().settings("binlog_row_metadata")["binlog_row_metadata"] == "FULL"
-
-    def _changes_later(self, name: str, file: str, pos: int) -> bool:
-        """Whether a later statement in the binary log may have changed the table as well."""
-        database = self._database()
-        files = [str(row[0]) for row in database.execute("SHOW BINARY LOGS")]
-        for later in files[files.index(file) :] if file in files else []:
-            begin = pos if later == file else 4
-            found = database.execute(
-                f"SHOW BINLOG EVENTS IN %s FROM {begin} LIMIT {SCAN_EVENTS_MAX}", [later]
-            )
-            if len(found) == SCAN_EVENTS_MAX or any(
-                row[2].startswith("Query") and int(row[1]) != pos and ddl.mentions(row[5], name)
-                for row in found
-            ):
-                return True
-        return file not in files
 
     def _assembling(self, position: Position) -> Assembly:
         if self._binlog is not None:
@@ -262,8 +239,13 @@ class MariaDBSource:
         self._binlog = BinlogStream(flavor, self._address, after, self._server_id, self._silence_s)
         tables.trust(position.get("schemas", {}))
         assembly = self._assembly = Assembly(self._config, tables, position, flavor)
-        assembly.on_ddl(self._refresh)
+        assembly.on_ddl(self._altered, lambda name: self._begin_anew(name))
         return assembly
+
+    def _altered(self, changed: list[str], arrived: list[str], file: str, pos: int) -> list[str]:
+        """A statement has changed these tables; of those that had another name, which will be read."""
+        self._refresh(changed, file, pos)
+        return [name for name in arrived if self._begin_anew(name)]
 
     def _new_tables(self, position: Position) -> list[str]:
         """Tables that were named since the snapshot, which did not read them."""
@@ -288,6 +270,14 @@ class MariaDBSource:
         if name in tables.now and state.get("after") and chunks.continues(tables.as_now(name)):
             pending.discard(name)
         assembly.skip(frozenset(pending))
+
+        def begin_anew(name: str) -> bool:
+            nonlocal state
+            state = begun_anew(state, name)
+            assembly.note("snapshot", state)
+            return True
+
+        self._begin_anew = begin_anew
         assert self._binlog is not None
         yield from stream.follow_until(self._binlog, assembly, end)
         self._binlog.close()
@@ -300,14 +290,3 @@ class MariaDBSource:
             return position
         kept = {name: value for name, value in position.items() if name != "made"}
         return {**kept, "server": server, "file": "", "pos": 0}
-
-
-def _server_id(config: CaptureConfig) -> int:
-    """Every replica needs its own number: from the capture's name, high up, unless it is given."""
-    given = config.option("server_id", 0)
-    if not 0 <= given < 1 << 32:
-        raise Misconfigured(
-            f"capture {config.name}: server_id = {given} is no number of a server",
-            hint="1 to 4294967295, another one for every replica",
-        )
-    return given or 0x40000000 | zlib.crc32(config.name.encode()) & 0x3FFFFFFF

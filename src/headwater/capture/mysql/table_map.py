@@ -29,8 +29,7 @@ DECIMAL, TINY, SHORT, LONG, FLOAT, DOUBLE = 0, 1, 2, 3, 4, 5
 NULL, TIMESTAMP, LONGLONG, INT24, DATE, TIME, DATETIME, YEAR = 6, 7, 8, 9, 10, 11, 12, 13
 NEWDATE, VARCHAR, BIT, TIMESTAMP2, DATETIME2, TIME2 = 14, 15, 16, 17, 18, 19
 BLOB_COMPRESSED, VARCHAR_COMPRESSED = 140, 141
-VECTOR = 242
-JSON, NEWDECIMAL, ENUM, SET = 245, 246, 247, 248
+VECTOR, JSON, NEWDECIMAL, ENUM, SET = 242, 245, 246, 247, 248
 TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB = 249, 250, 251, 252
 VAR_STRING, STRING, GEOMETRY = 253, 254, 255
 
@@ -47,15 +46,16 @@ _TEXT = frozenset((VARCHAR, VAR_STRING, STRING, BLOB, TINY_BLOB, MEDIUM_BLOB, LO
 
 
 class Dialect(NamedTuple):
-    """Which columns the optional parts speak of: the two servers differ."""
+    """Which columns the optional parts speak of, and how a VECTOR is logged: the two servers differ."""
 
     signed: frozenset[int]
     text: frozenset[int]
+    vector: int
 
 
 # MariaDB gives geometries a character set.
-MARIADB = Dialect(_SIGNED, _TEXT | {BLOB_COMPRESSED, VARCHAR_COMPRESSED, GEOMETRY})
-MYSQL = Dialect(_SIGNED, _TEXT)
+MARIADB = Dialect(_SIGNED, _TEXT | {BLOB_COMPRESSED, VARCHAR_COMPRESSED, GEOMETRY}, vector=VARCHAR)
+MYSQL = Dialect(_SIGNED, _TEXT, vector=VECTOR)
 
 (
     SIGNEDNESS,

@@ -17,9 +17,10 @@ from headwater.capture.change import Record
 from headwater.capture.config import CaptureConfig
 from headwater.capture.encoders import table_encoder
 from headwater.capture.envelope import dumps, quote
+from headwater.capture.key_forms import key_form
 from headwater.capture.mysql import schema, table_map, values
 from headwater.capture.mysql.columns import Description, Style
-from headwater.capture.mysql.flavor import Flavor
+from headwater.capture.mysql.flavor import Flavor, source_schema
 from headwater.capture.mysql.outbox_rows import Outbox
 from headwater.capture.mysql.rows import RowDecoder
 from headwater.capture.mysql.schema import Table
@@ -27,36 +28,6 @@ from headwater.capture.mysql.selection import wanted_tables, without
 from headwater.capture.topic_names import shared, topic_of
 
 REMEMBERED_MAX = 1000
-
-
-def source_schema(connector: str) -> dict[str, Any]:
-    """The source block in Kafka Connect's terms."""
-    name = f"io.debezium.connector.{connector}.Source"
-    return {"type": "struct", "fields": _SOURCE_FIELDS, "optional": False, "name": name}
-
-
-_SOURCE_FIELDS = [
-    {"type": kind, "optional": optional, "field": name}
-    for name, kind, optional in (
-        ("version", "string", False),
-        ("connector", "string", False),
-        ("name", "string", False),
-        ("ts_ms", "int64", False),
-        ("snapshot", "string", True),
-        ("db", "string", False),
-        ("sequence", "string", True),
-        ("ts_us", "int64", True),
-        ("ts_ns", "int64", True),
-        ("table", "string", True),
-        ("server_id", "int64", False),
-        ("gtid", "string", True),
-        ("file", "string", False),
-        ("pos", "int64", False),
-        ("row", "int32", False),
-        ("thread", "int64", True),
-        ("query", "string", True),
-    )
-]
 
 
 VERSION = version("headwater")
@@ -85,6 +56,7 @@ class CapturedTable:
         self.decoder = RowDecoder(self.fields)
         shown = [field.column for field in self.fields]
         self.encoder = table_encoder(config, self.topic, shown, self.key, source_schema(connector))
+        self.key_form = key_form(self.encoder)
         # The parts of the source block that stay the same: before and after what varies.
         self.source_parts = (
             f'{{"version":"{VERSION}","connector":"{connector}","name":{quote(config.name)},"ts_ms":',

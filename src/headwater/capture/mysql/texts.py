@@ -23,38 +23,43 @@ def _base64(raw: bytes) -> str:
     return f'"{base64.b64encode(raw).decode()}"'
 
 
+def length_bytes(shape: wire.Wire) -> int:
+    """So many stand before a value that has at most `first` bytes."""
+    return 1 if shape.first < 256 else 2
+
+
 def string(column: Description, style: Style) -> Field:
     """CHAR, VARCHAR, BINARY, VARBINARY and MariaDB's types that are stored as BINARY."""
-    length_bytes = 1 if column.wire.first < 256 else 2
+    before = length_bytes(column.wire)
     if column.special:
-        return _special(column, length_bytes)
+        return _special(column, before)
     if column.charset == charsets.BINARY and column.wire.type == wire.STRING:
         size = column.wire.first  # the log leaves trailing zero bytes away
         return Field(
             shown(column, "bytes"),
-            length_bytes=length_bytes,
+            length_bytes=before,
             convert=lambda raw: _base64(raw.ljust(size, b"\0")),
             from_text=_base64,
         )
-    return _text(column, length_bytes)
+    return _text(column, before)
 
 
 def _text(
-    column: Description, length_bytes: int, unpack: Callable[[bytes], bytes] | None = None
+    column: Description, before: int, unpack: Callable[[bytes], bytes] | None = None
 ) -> Field:
     if column.charset is None:
         raise SchemaUnknown(f"the character set of column {column.name!r} is not known")
     if column.charset == charsets.BINARY:
         return Field(
             shown(column, "bytes"),
-            length_bytes=length_bytes,
+            length_bytes=before,
             convert=_base64 if unpack is None else lambda raw: _base64(unpack(raw)),
             from_text=_base64,
         )
     if charsets.is_utf8(column.charset) and unpack is None:
         return Field(
             shown(column, "string"),
-            length_bytes=length_bytes,
+            length_bytes=before,
             convert=_utf8,
             from_text=_utf8,
         )
@@ -70,7 +75,7 @@ def _text(
 
     return Field(
         shown(column, "string"),
-        length_bytes=length_bytes,
+        length_bytes=before,
         convert=convert,
         from_text=_utf8,
     )
@@ -86,11 +91,8 @@ def blob(column: Description, _style: Style) -> Field:
 
 def compressed(column: Description, _style: Style) -> Field:
     """Columns declared COMPRESSED: a byte (0: as it is; else method << 4 | length bytes), then zlib."""
-    if column.wire.type == wire.BLOB_COMPRESSED:
-        length_bytes = column.wire.first
-    else:
-        length_bytes = 1 if column.wire.first < 256 else 2
-    return _text(column, length_bytes, _uncompressed)
+    blob = column.wire.type == wire.BLOB_COMPRESSED
+    return _text(column, column.wire.first if blob else length_bytes(column.wire), _uncompressed)
 
 
 def _uncompressed(raw: bytes) -> bytes:
@@ -147,12 +149,12 @@ def geometry(column: Description, _style: Style) -> Field:
     return Field(shape, length_bytes=column.wire.first, convert=convert, from_text=convert)
 
 
-def _special(column: Description, length_bytes: int) -> Field:
+def _special(column: Description, before: int) -> Field:
     size = column.wire.first
     show = {"uuid": _uuid, "inet4": _inet4, "inet6": _inet6}[column.special]
     return Field(
         shown(column, "string", "io.debezium.data.Uuid" if column.special == "uuid" else None),
-        length_bytes=length_bytes,
+        length_bytes=before,
         convert=lambda raw: show(raw.ljust(size, b"\0")),
         from_text=lambda text: quote(text.decode()),
     )

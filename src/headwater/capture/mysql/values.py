@@ -18,7 +18,7 @@ from headwater.capture.mysql.columns import Convert, Description, Field, Style, 
 
 def field(column: Description, style: Style) -> Field:
     """How to read the column. Raises SchemaUnknown where it could not be read faithfully."""
-    make = _MAKERS.get(column.wire.type)
+    make = _vector if column.special == "vector" else _MAKERS.get(column.wire.type)
     if make is None:
         raise SchemaUnknown(
             f"column {column.name!r} has a type that the binary log gives as number "
@@ -211,11 +211,17 @@ def _set(column: Description, _style: Style) -> Field:
 
 
 def _vector(column: Description, _style: Style) -> Field:
-    """MySQL 9: 32-bit floats one after the other, in the log and in the server's text."""
+    """32-bit floats one after the other, in the log and in the server's text.
+
+    MySQL has a type for it there; MariaDB logs VARBINARY of that many bytes.
+    """
     items = {"type": "float", "optional": False}
+    length_bytes = column.wire.first
+    if column.wire.type == wire.VARCHAR:
+        length_bytes = texts.length_bytes(column.wire)
     return Field(
         shown(column, "array", "io.debezium.data.FloatVector", items=items),
-        length_bytes=column.wire.first,
+        length_bytes=length_bytes,
         convert=numbers.vector,
         from_text=numbers.vector,
     )

@@ -10,11 +10,21 @@ writers for as long as that takes: some milliseconds, and any statement that is 
 
 from __future__ import annotations
 
-from headwater.capture.errors import CaptureError, SourceRefused
+import contextlib
+import math
+
+from headwater.capture.change import Position
+from headwater.capture.config import CaptureConfig
+from headwater.capture.errors import CaptureError, Interrupted, SourceRefused
 from headwater.capture.mysql.connection import Address, Connection
 from headwater.capture.mysql.flavor import Flavor, Reached
+from headwater.capture.source import Finding
+from headwater.secrets import expand
 
 TRIES = 50
+CATCH_UP_S = 10
+_SECONDS_BEHIND = 32
+"""The same place in what both servers say of a replica, under four names of the column."""
 Place = tuple[str, int]
 
 
@@ -22,6 +32,7 @@ class Views:
     """Of one moment: file, position and GTID of it; `readers` beside the first connection."""
 
     def __init__(self, flavor: Flavor, address: Address, *, first: bool, readers: int) -> None:
+        self.address = address
         self._connections = [Connection(address) for _ in range(1 + max(0, readers))]
         try:
             for connection in self._connections:
@@ -33,6 +44,7 @@ class Views:
             else:
                 self.file, self.pos, gtid = self._under_lock(address)
             self.gtid: Reached = flavor.parse(gtid)
+            self.server = int(self.connection.value("SELECT @@server_id"))
             if first:
                 self._refuse_prepared()
         except BaseException:
@@ -105,3 +117,107 @@ def _place(connection: Connection) -> Place:
     status = dict(connection.execute("SHOW STATUS LIKE 'binlog_snapshot_%'"))
     file = status.get("Binlog_snapshot_file") or ""
     return str(file), int(status.get("Binlog_snapshot_position") or 0)
+
+
+def replica_of(config: CaptureConfig) -> Replica | None:
+    url = config.option("snapshot_from", "")
+    return Replica(Address.parse(expand(url))) if url else None
+
+
+class Replica:
+    """From which the first snapshot is read, so that its primary is spared (`snapshot_from`).
+
+    What it shows is a place among the primary's transactions, named by GTIDs; the stream goes on from
+    there, at the primary. A snapshot that goes on must not read rows older than it has streamed: the
+    replica is waited for. What it has and the primary has not would never be followed by a change.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._connection: Connection | None = None
+
+    def database(self) -> Connection:
+        if self._connection is None:
+            self._connection = Connection(self.address)
+        return self._connection
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def findings(self, flavor: Flavor) -> list[Finding]:
+        """What a snapshot from it needs."""
+        try:
+            self._require_log(flavor)
+            behind = self.lag_s()
+        except (CaptureError, Interrupted) as error:
+            return [Finding("snapshot_from", False, str(error), error.hint)]
+        if behind is None:
+            return [
+                Finding(
+                    "snapshot_from",
+                    False,
+                    f"{self.address.host} is no replica: it follows nobody",
+                    "name a replica of the server in `from`, or leave `snapshot_from` out",
+                )
+            ]
+        said = "stands still" if math.isinf(behind) else f"is {behind:.0f} s behind"
+        return [Finding("snapshot_from", True, f"{self.address.host} {said}")]
+
+    def ready(self, flavor: Flavor, position: Position | None) -> None:
+        """Raise unless it can be read from, behind the position if there is one."""
+        self._require_log(flavor)
+        if position is None or "gtid" not in position:
+            return
+        if not flavor.waits_for(self.database(), position["gtid"], CATCH_UP_S):
+            raise Interrupted(f"the replica {self.address.host} has not yet what the log has")
+
+    def check_history(self, flavor: Flavor, primary: Connection, seen: Reached) -> None:
+        """Raise where it shows what its primary does not have."""
+        if not flavor.parse(flavor.now(primary)).covers(seen):
+            raise SourceRefused(
+                f"the replica {self.address.host} has transactions that {primary.address.host} has not",
+                hint="`snapshot_from` must follow the server in `from`, and be written by it alone",
+            )
+
+    def lag_s(self) -> float | None:
+        """Infinite where it does not follow at present; None where it follows nobody."""
+        try:
+            rows = self.database().execute("SHOW REPLICA STATUS")
+        except SourceRefused:  # MySQL before 8.0.22
+            rows = self.database().execute("SHOW SLAVE STATUS")
+        if not rows:
+            return None
+        behind = rows[0][_SECONDS_BEHIND]
+        return math.inf if behind is None else float(behind)
+
+    def _require_log(self, flavor: Flavor) -> None:
+        known = self.database().settings("log_bin", "log_slave_updates", "log_replica_updates")
+        logs = known["log_slave_updates"] or known["log_replica_updates"]
+        if known["log_bin"] != "ON" or logs != "ON":
+            raise SourceRefused(
+                f"the replica {self.address.host} does not log what it gets from its primary, so it "
+                "cannot say which transactions its rows are of",
+                hint=f"log_bin and {flavor.logs_updates} = ON in its configuration, then restart it",
+            )
+
+
+def opened(
+    flavor: Flavor,
+    primary: Connection,
+    replica: Replica | None,
+    position: Position | None,
+    readers: int,
+) -> Views:
+    """For a snapshot from the beginning (no GTID in the position) or for the rest of one."""
+    first = position is None or "gtid" not in position
+    if replica is None:
+        return Views(flavor, primary.address, first=first, readers=readers)
+    replica.ready(flavor, position)
+    with contextlib.ExitStack() as unless_refused:
+        view = Views(flavor, replica.address, first=first, readers=readers)
+        unless_refused.callback(view.close)
+        replica.check_history(flavor, primary, view.gtid)
+        unless_refused.pop_all()
+    return view

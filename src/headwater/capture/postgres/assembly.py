@@ -13,7 +13,6 @@ Invariants:
 from __future__ import annotations
 
 import time
-from base64 import b64encode
 from collections import deque
 from collections.abc import Callable
 from struct import Struct
@@ -21,11 +20,21 @@ from typing import Any
 
 from headwater.capture.change import BATCH_BYTES, TRANSACTION_BYTES_MAX, Batch, Position, Record
 from headwater.capture.config import CaptureConfig
-from headwater.capture.envelope import UNAVAILABLE, dumps, quote, transaction_record
+from headwater.capture.envelope import UNAVAILABLE, transaction_record
+from headwater.capture.key_forms import is_known, is_redefined
+from headwater.capture.occupancy import Occupancy, Row
 from headwater.capture.outbox import OPTIONAL, REQUIRED, Router
 from headwater.capture.postgres import pgoutput
 from headwater.capture.postgres.pgoutput import LogicalMessage, Malformed
-from headwater.capture.postgres.relations import Relation, Relations, moment, schema_record
+from headwater.capture.postgres.relations import (
+    Relation,
+    Relations,
+    moment,
+    now_text,
+    schema_record,
+)
+from headwater.capture.postgres.requests import message_record
+from headwater.capture.postgres.snapshot import read_anew
 
 _NUMBER = Struct(">I").unpack_from
 INSERT, UPDATE, DELETE, TRUNCATE = 0x49, 0x55, 0x44, 0x54
@@ -35,27 +44,23 @@ OWN_PREFIX = "headwater"
 """Logical messages of ours: watermarks and requests, not for readers."""
 
 
-def now_text() -> str:
-    """The moment of capture, as it follows the source block."""
-    now = time.time_ns()
-    return f',"ts_ms":{now // 1_000_000},"ts_us":{now // 1000},"ts_ns":{now}'
-
-
 class Assembly:
     """The records of the batch at hand, and the transaction that is being put together."""
 
     def __init__(self, config: CaptureConfig, relations: Relations, position: Position) -> None:
-        self._config = config
-        self.relations = relations
+        self._config, self.relations = config, relations
         self._base: Position = {k: v for k, v in position.items() if k not in ("lsn", "skip")}
         self._schemas: dict[str, str] = dict(position.get("schemas", {}))
+        self._keys: dict[str, str] = dict(position.get("keys", {}))
+        self._admitted: Relation | None = None
+        self._occupancy = Occupancy()
         self.handed = position
         """The position of the last batch that was handed over."""
         self.lsn: int = position["lsn"]
+        self.changed_lsn = 0  # where the last transaction was committed that changed something here
         self._skip: int = position.get("skip", 0)
         self._records: list[Record] = []
-        self._bytes = 0
-        self._rows = 0
+        self._bytes = self._rows = 0
         self._in_transaction = False
         self._ignored = False
         self._seen = 0
@@ -71,16 +76,21 @@ class Assembly:
         self.on_own_message: Callable[[LogicalMessage], None] | None = None
         self.on_key: Callable[[Relation, bytes | None], None] | None = None
         """Told the key of every change (None: all keys), while an incremental snapshot wants to know."""
+        self.on_unknown: Callable[[str], None] = lambda _table: None
+        """Told of each table that readers have nothing of."""
+        self.on_redefined: Callable[[Relation], bool] = lambda now: self._read_anew(now.collection)
+        """Told of each table that has another key; whether its rows will be read from the first one."""
+        self.on_doubt: Callable[[str, str], object] = lambda table, _where: self._read_anew(table)
+        """Told which rows a transaction may have left where it did not say so: they are to be read."""
 
     # ── the batch ──────────────────────────────────────────────────────────────────────────────
 
     @property
     def position(self) -> Position:
-        now: Position = {**self._base, "lsn": self.lsn, "schemas": self._schemas}
-        skip = self._skip
-        if self._in_transaction and not self._ignored:
-            skip = max(skip, self._seen)
-        if skip:
+        told = {"lsn": self.lsn, "schemas": self._schemas, "keys": self._keys}
+        now: Position = {**self._base, **told}
+        seen = self._seen if self._in_transaction and not self._ignored else 0
+        if skip := max(self._skip, seen):
             now["skip"] = skip
         return now
 
@@ -99,7 +109,7 @@ class Assembly:
 
     def take(self) -> Batch:
         # The position's own dictionary changes with the next schema: a copy is handed over.
-        self.handed = {**self.position, "schemas": dict(self._schemas)}
+        self.handed = {**self.position, "schemas": dict(self._schemas), "keys": {**self._keys}}
         batch = Batch(self.handed, self._records, self._rows)
         self._records, self._bytes, self._rows = [], 0, 0
         return batch
@@ -124,12 +134,12 @@ class Assembly:
             raise ValueError("the server began a transaction within another one")
         self._in_transaction = True
         self._ignored = final_lsn < self.lsn
-        self._final_lsn, self._time_us, self._xid = final_lsn, time_us, xid
+        self._time_us, self._xid, self._final_lsn = time_us, xid, final_lsn
         self._identity = f"{xid}:{final_lsn}"
         self._seen = self._order = 0
         self._counts: dict[str, int] = {}
-        self._now = now_text()
-        self._moment = moment("false", time_us, xid)
+        self._occupancy.begin()
+        self._now, self._moment = now_text(), moment("false", time_us, xid)
 
     def commit(self, end_lsn: int) -> None:
         if not self._in_transaction:
@@ -138,12 +148,12 @@ class Assembly:
         self.recent_xids.append(self._xid)
         if self._ignored:
             return
+        for table, where in self._occupancy.doubts():
+            self.on_doubt(table, where)
+        self.changed_lsn = self._final_lsn if self._seen else self.changed_lsn
         if self._counts and self._config.transactions:
-            topic = self._config.transaction_topic
-            ended = transaction_record(
-                topic, "END", self._identity, self._time_us // 1000, self._counts
-            )
-            self.add([ended])
+            topic, ts_ms = self._config.transaction_topic, self._time_us // 1000
+            self.add([transaction_record(topic, "END", self._identity, ts_ms, self._counts)])
         self.lsn, self._skip = end_lsn, 0
 
     def idle_at(self, lsn: int) -> None:
@@ -164,7 +174,7 @@ class Assembly:
             self._relation(lsn, data, at)
         elif kind == TRUNCATE:
             for number in pgoutput.truncate(data, at):
-                self._truncate(lsn, self.relations.by_number[number])
+                self.truncate(lsn, self.relations.by_number[number])
         elif kind == MESSAGE:
             self.message(pgoutput.message(data, at))
         elif kind not in (TYPE, ORIGIN):
@@ -180,31 +190,64 @@ class Assembly:
             return
         encoder, converters = relation.encoder, relation.converters
         source, rest = self._count(relation, lsn)
+        if relation is not self._admitted and self._seen > self._skip:
+            self.admit(relation, lsn)
         if kind == INSERT:
-            records = [encoder.created(pgoutput.insert(data, at + 4, converters), source, rest)]
+            row = pgoutput.insert(data, at + 4, converters)
+            records = [encoder.created(row, source, rest)]
+            if relation.deferrable:
+                self._occupancy.of(relation.collection).arrive(records[0][1], row)
         elif kind == UPDATE:
-            how, before, after = pgoutput.update(data, at + 4, converters)
-            if how == "O" and UNAVAILABLE in after:
-                if before is None:
-                    raise ValueError("an update without the old row that it announced")
-                # Under FULL the old row has every value: what did not change is taken from there.
-                pairs = zip(before, after, strict=True)
-                after = [old if new is UNAVAILABLE else new for old, new in pairs]
-            if before is not None and encoder.moved(before, after):
-                records = encoder.deleted(before, source, rest, after)
-                source, rest = self._count(relation, lsn)  # it is two events to readers
-                records.append(encoder.arrived(before, after, source, rest))
-                self._seen -= 1
-            else:
-                records = encoder.updated(before, after, source, rest)
+            records = self._update(relation, lsn, source, rest, data, at)
         else:
-            _how, before = pgoutput.delete(data, at + 4, converters)
-            records = encoder.deleted(before, source, rest)
+            _how, row = pgoutput.delete(data, at + 4, converters)
+            records = self._left(relation, row, None, (source, rest), data, at)
         if self._seen > self._skip:
             self.add(records, 1)
         if self.on_key is not None:
             for record in records:
                 self.on_key(relation, record[1])
+
+    def _update(
+        self, relation: Relation, lsn: int, source: str, rest: str, data: bytes, at: int
+    ) -> list[Record]:
+        encoder = relation.encoder
+        how, before, after = pgoutput.update(data, at + 4, relation.converters)
+        if how == "O" and UNAVAILABLE in after:
+            if before is None:
+                raise ValueError("an update without the old row that it announced")
+            # Under FULL the old row has every value: what did not change is taken from there.
+            pairs = zip(before, after, strict=True)
+            after = [old if new is UNAVAILABLE else new for old, new in pairs]
+        if before is not None and encoder.moved(before, after):
+            records = self._left(relation, before, after, (source, rest), data, at)
+            source, rest = self._count(relation, lsn)  # it is two events to readers
+            records.append(encoder.arrived(before, after, source, rest))
+            self._seen -= 1
+            if relation.deferrable:
+                self._occupancy.of(relation.collection).arrive(records[-1][1], after)
+        else:
+            records = encoder.updated(before, after, source, rest)
+            if relation.deferrable and before is not None:
+                self._occupancy.of(relation.collection).stay(records[0][1], before, after)
+        return records
+
+    def _left(
+        self,
+        relation: Relation,
+        row: Row,
+        after: Row | None,
+        texts: tuple[str, str],
+        data: bytes,
+        at: int,
+    ) -> list[Record]:
+        """A row goes, or moves to another key; if another has that key already, it is that row's now."""
+        gone = relation.encoder.deleted(row, *texts, after)
+        if relation.deferrable:
+            occupants, where = self._occupancy.of(relation.collection), relation.where(data, at + 5)
+            if (other := occupants.leave(gone[0][1], row, where)) is not None:
+                return relation.encoder.updated(row, other, *texts)
+        return gone
 
     def _event(self, relation: Relation, kind: int, data: bytes, at: int) -> None:
         """A row of the outbox; its delete only tidies up."""
@@ -219,7 +262,7 @@ class Assembly:
         self.relations.topics[record[0]] = None
         self.add([record], 1)
 
-    def _truncate(self, lsn: int, relation: Relation) -> None:
+    def truncate(self, lsn: int, relation: Relation) -> None:
         if self._ignored or relation.outbox is not None:
             return
         source, rest = self._count(relation, lsn)
@@ -246,7 +289,7 @@ class Assembly:
 
     def _relation(self, lsn: int, data: bytes, at: int) -> None:
         before, now = self.relations.learn(pgoutput.relation(data, at))
-        if self.on_key is not None and before is not None and before.digest != now.digest:
+        if self.on_key is not None and (before is None or before.digest != now.digest):
             self.on_key(now, None)
         if not self._ignored and self._seen >= self._skip:
             self.know(before, now, now.source(self._moment, lsn, self.lsn))
@@ -254,10 +297,35 @@ class Assembly:
     def know(self, before: Relation | None, now: Relation, source: str) -> None:
         """Record a table's columns at this position, if readers do not know them yet."""
         known = self._schemas.get(now.collection)
+        if known in (None, now.digest):
+            self._keys.setdefault(now.collection, now.key_form)
         if known != now.digest:
             topic = self._config.schema_topic
             self.add([schema_record(topic, before, now, source, first=known is None)])
+            if known is None and now.outbox is None:
+                self.on_unknown(now.collection)
             self._schemas = {**self._schemas, now.collection: now.digest}
+
+    def admit(self, relation: Relation, lsn: int) -> bool:
+        """Before a row is written: where readers have the table's rows under keys of another form, they are
+        told that all are gone, and all are read."""
+        self._admitted, table = relation, relation.collection
+        if not is_redefined(self._keys, table, relation.key_form) or relation.outbox is not None:
+            return False
+        if not self.on_redefined(relation):
+            return False
+        source = relation.source(moment("incremental", time.time_ns() // 1000, None), lsn, self.lsn)
+        # No event of the transaction: a run that begins within it does not tell it again.
+        self.add([relation.encoder.truncated(source, f'{now_text()},"transaction":null')])
+        return True
+
+    def stands_as(self, relation: Relation) -> bool:
+        """Whether readers have its rows under keys of this form."""
+        return is_known(self._keys, relation.collection, relation.key_form)
+
+    def _read_anew(self, table: str) -> bool:
+        self.note("snapshot", read_anew(self._base.get("snapshot", {}), table))
+        return True
 
     def message(self, message: LogicalMessage) -> None:
         """A logical message, of a transaction or between transactions."""
@@ -281,13 +349,4 @@ class Assembly:
             event = self._outbox.message(message.content)
             self.relations.topics[event[0]] = None
             return event
-        name = self._config.name
-        value = (
-            f'{{"op":"m"{now_text()},'
-            f'"source":{{"connector":"postgresql","name":{quote(name)},"snapshot":"false",'
-            f'"ts_ms":{time_us // 1000},"txId":{"null" if xid is None else xid},'
-            f'"lsn":{message.lsn}}},'
-            f'"message":{{"prefix":{quote(message.prefix)},'
-            f'"content":"{b64encode(message.content).decode("ascii")}"}}}}'
-        )
-        return (f"{name}.message", dumps({"prefix": message.prefix}).encode(), value.encode())
+        return message_record(self._config.name, message, now_text(), time_us, xid)

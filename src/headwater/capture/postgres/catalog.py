@@ -6,6 +6,8 @@ each row's moment; what a type number means (an enum, an array of it, a domain) 
 
 from __future__ import annotations
 
+import struct
+from base64 import b64encode
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +20,8 @@ from headwater.capture.postgres.pgoutput import RelationColumn
 _TYPE = """
 SELECT t.typtype::text, t.typelem::int8, t.typbasetype::int8, e.typdelim::text,
        t.typcategory = 'A' AND t.typelem <> 0 AND t.typlen = -1,
-       (SELECT array_agg(enumlabel::text ORDER BY enumsortorder) FROM pg_enum WHERE enumtypid = t.oid)
+       (SELECT array_agg(enumlabel::text ORDER BY enumsortorder) FROM pg_enum WHERE enumtypid = t.oid),
+       t.typname::text
 FROM pg_type t LEFT JOIN pg_type e ON e.oid = t.typelem WHERE t.oid = %s
 """
 
@@ -33,16 +36,22 @@ WHERE p.pubname = %s ORDER BY 2, 3
 # Before PostgreSQL 15 a publication had neither column lists nor row filters.
 _WHOLE_TABLES = _TABLES.replace("p.attnames::text[]", "NULL::text[]").replace("p.rowfilter", "NULL")
 
+# To the server a deferrable key identifies no row: the stream has none either.
 _COLUMNS = """
 SELECT a.attname::text, a.atttypid::int8, a.atttypmod::int4, a.attnotnull,
-       EXISTS (SELECT FROM pg_index i WHERE i.indrelid = a.attrelid
-               AND i.indisprimary AND a.attnum = ANY (i.indkey)),
+       EXISTS (SELECT FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid
+               WHERE i.indrelid = a.attrelid AND i.indisprimary AND a.attnum = ANY (i.indkey)
+               AND (i.indimmediate OR t.relreplident = 'f')),
        EXISTS (SELECT FROM pg_index i WHERE i.indrelid = a.attrelid
                AND i.indisreplident AND a.attnum = ANY (i.indkey)),
        a.attgenerated <> ''
 FROM pg_attribute a
 WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum
+"""
+
+_DEFERRABLE = """
+SELECT FROM pg_index WHERE indrelid = %s AND indisprimary AND NOT indimmediate
 """
 
 _NAME = """
@@ -78,6 +87,8 @@ class Table:
     row_filter: str | None
     rows_expected: int
     partitioned: bool = False
+    leaf: str | None = None
+    """Only the rows of this partition (its name, quoted) are meant."""
 
     @property
     def collection(self) -> str:
@@ -90,6 +101,8 @@ class Table:
     @property
     def own_rows(self) -> str:
         """For FROM: without the rows of tables that inherit from it, which the stream brings as theirs."""
+        if self.leaf is not None:
+            return f"ONLY {self.leaf}"
         return self.quoted if self.partitioned else f"ONLY {self.quoted}"
 
     def key(self) -> tuple[str, ...]:
@@ -129,14 +142,14 @@ class Catalog:
             row = self._connection.execute(_TYPE, [type_id]).fetchone()
         if row is None:
             return types.STRING  # dropped since: its text is all that is left
-        kind, element, base, separator, is_array, labels = row
+        kind, element, base, separator, is_array, labels, name = row
         if is_array:
             return types.array_of(self.type_info(element), separator)
         if kind == "d":
             return self.type_info(base)
         if kind == "e":
             return types.enum(labels or [])
-        return types.STRING
+        return OF_EXTENSIONS.get(name, types.STRING) if kind == "b" else types.STRING
 
     def tables(self, publication: str) -> list[Table]:
         """What the publication holds, with its column lists and row filters."""
@@ -160,14 +173,61 @@ class Catalog:
             relation, namespace, name, identity, tuple(columns), row_filter, expected, kind == "p"
         )
 
-    def primary_key(self, relation: int) -> set[str]:
-        """Names of the primary key's columns now; under FULL the stream does not tell them."""
+    def primary_key(self, relation: int) -> tuple[set[str], bool]:
+        """Names of the primary key's columns now, which under FULL the stream does not tell; and whether
+        it is deferrable."""
         with plain():
             rows = self._connection.execute(_COLUMNS, [relation]).fetchall()
-        return {row[0] for row in rows if row[4]}
+            deferrable = self._connection.execute(_DEFERRABLE, [relation]).fetchone() is not None
+        return {row[0] for row in rows if row[4]}, deferrable
 
     def name_of(self, relation: int) -> str | None:
         """A table's schema and name now; None where it was dropped."""
         with plain():
             row = self._connection.execute(_NAME, [relation]).fetchone()
         return None if row is None else f"{row[0]}.{row[1]}"
+
+
+# ── types of PostGIS and pgvector, as Debezium shows them ──────────────────────────────────────────
+
+_HAS_SRID = 0x20000000
+_HEX = frozenset(b"0123456789ABCDEFabcdef")
+
+
+def geometry(raw: bytes) -> str:
+    """Hexadecimal of: byte order, type with flags, the reference system if a flag says so, coordinates."""
+    if len(raw) < 18 or len(raw) % 2 or not _HEX.issuperset(raw):
+        return types.text(raw)  # another extension's type of that name
+    binary = bytes.fromhex(raw.decode("ascii"))
+    order = "<" if binary[0] else ">"
+    (flags,) = struct.unpack_from(f"{order}I", binary, 1)
+    srid = struct.unpack_from(f"{order}i", binary, 5)[0] if flags & _HAS_SRID else "null"
+    return f'{{"wkb":"{b64encode(binary).decode("ascii")}","srid":{srid}}}'
+
+
+def vector(raw: bytes) -> str:
+    """[1,2.5,3e-05], which is JSON already."""
+    return raw.decode("ascii") if raw[:1] == b"[" else types.text(raw)
+
+
+def _spatial(name: str) -> types.TypeInfo:
+    fields = [
+        {"type": "bytes", "optional": False, "field": "wkb"},
+        {"type": "int32", "optional": True, "field": "srid"},
+    ]
+    named = ("name", f"io.debezium.data.geometry.{name}")
+    return types.TypeInfo(geometry, (("type", "struct"), ("fields", fields), named, ("version", 1)))
+
+
+def _numbers(kind: str, name: str) -> types.TypeInfo:
+    items = {"type": kind, "optional": False}
+    named = ("name", f"io.debezium.data.{name}")
+    return types.TypeInfo(vector, (("type", "array"), ("items", items), named, ("version", 1)))
+
+
+OF_EXTENSIONS = {
+    "geometry": _spatial("Geometry"),
+    "geography": _spatial("Geography"),
+    "vector": _numbers("double", "DoubleVector"),
+    "halfvec": _numbers("float", "FloatVector"),
+}

@@ -11,11 +11,14 @@ from typing import Any
 
 import psycopg
 
+from headwater.capture.compacted_topics import will_be_compacted
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import CaptureError, Interrupted
-from headwater.capture.postgres.connection import connect, identifier, plain
-from headwater.capture.postgres.publication import wanted_tables
+from headwater.capture.postgres.connection import Connection, connect, identifier, plain
+from headwater.capture.postgres.publication import ROOT, partitions_as, wanted_tables
+from headwater.capture.postgres.relations import topic_of_table
 from headwater.capture.postgres.slot import read_slot
+from headwater.capture.postgres.standby import standby_of
 from headwater.capture.source import Finding
 
 OLDEST = 140_000
@@ -26,8 +29,10 @@ _ROLE = (
 )
 _TABLE = """
 SELECT has_table_privilege(c.oid, 'SELECT'), c.relreplident::text,
-       EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary),
-       pg_has_role(c.relowner, 'USAGE')
+       EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary
+               AND i.indimmediate),
+       pg_has_role(c.relowner, 'USAGE'),
+       EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %s AND c.relname = %s
 """
@@ -65,6 +70,8 @@ def _look(
     yield from _slot(connection, slot)
     yield from _tables(connection, config, publication, role)
     yield _clock(connection)
+    if (standby := standby_of(config)) is not None:
+        yield standby.finding(connection)
 
 
 def _one(connection: psycopg.Connection[Any], query: str, *values: object) -> Any:
@@ -154,15 +161,18 @@ def _tables(
         return
     owned = True
     for schema, name in wanted:
-        readable, identity, keyed, owner = _one(connection, _TABLE, schema, name)
+        readable, identity, keyed, owner, primary = _one(connection, _TABLE, schema, name)
         owned = owned and owner
         yield from _table(identifier(schema, name), readable, identity, keyed, role)
+        if identity == "f" and not primary:
+            yield _keyless(config, schema, name)
     ok = bool(exists) or (may and owned)
     listed = ", ".join(identifier(*place) for place in wanted)
     sentence = f"{publication} {'exists' if exists else 'can be created' if ok else 'is missing'}"
+    root = str(partitions_as(config) == ROOT).lower()
     remedy = (
         f"CREATE PUBLICATION {identifier(publication)} FOR TABLE {listed} "
-        "WITH (publish_via_partition_root = true);  -- as the tables' owner"
+        f"WITH (publish_via_partition_root = {root});  -- as the tables' owner"
     )
     yield Finding("publication", ok, sentence, None if ok else remedy)
 
@@ -183,6 +193,20 @@ def _table(shown: str, readable: bool, identity: str, keyed: bool, role: str) ->
     yield Finding(f"identity of {shown}", known, sentence, None if known else remedy)
 
 
+def _keyless(config: CaptureConfig, schema: str, name: str) -> Finding:
+    shown, topic = identifier(schema, name), topic_of_table(config.name, schema, name)
+    compacted = will_be_compacted(config, topic)
+    sentence = f"rows of {shown} have no key" + (
+        f", and its topic {topic} is compacted: each of them would become a dead letter"
+        if compacted
+        else ": a compacted topic would not take them"
+    )
+    remedy = (
+        f"ALTER TABLE {shown} ADD PRIMARY KEY (…);  -- or give the topic another cleanup.policy"
+    )
+    return Finding(f"key of {shown}", not compacted, sentence, remedy if compacted else None)
+
+
 def _clock(connection: psycopg.Connection[Any]) -> Finding:
     there = float(_one(connection, "SELECT extract(epoch FROM clock_timestamp())::float8")[0])
     apart = abs(there - time.time())
@@ -193,3 +217,31 @@ def _clock(connection: psycopg.Connection[Any]) -> Finding:
         f"the clocks are {apart:.1f} s apart",
         None if ok else "set both by NTP; lag in seconds is wrong until then",
     )
+
+
+_STANDBYS = """
+SELECT pid::int8, replay_lsn::text, extract(epoch FROM replay_lag)::float8,
+       replay_lsn < pg_current_wal_lsn()
+FROM pg_stat_replication WHERE replay_lsn IS NOT NULL AND pid NOT IN
+    (SELECT active_pid FROM pg_replication_slots WHERE slot_type = 'logical' AND active_pid IS NOT NULL)
+"""
+
+
+class Standbys:
+    """How far they are behind; one that stands still tells the server nothing, so it is timed here."""
+
+    def __init__(self) -> None:
+        self._since: dict[int, tuple[str, float]] = {}
+
+    def lag_s(self, connection: Connection) -> float | None:
+        with plain():
+            rows = connection.execute(_STANDBYS).fetchall()
+        now_s, known = time.monotonic(), self._since
+        self._since = {}
+        found: list[float] = []
+        for pid, place, lag_s, behind in rows:
+            same = known.get(pid)
+            since_s = same[1] if same is not None and same[0] == place and behind else now_s
+            self._since[pid] = (place, since_s)
+            found.append(max(lag_s or 0.0, now_s - since_s))
+        return max(found, default=None)

@@ -22,8 +22,10 @@ Connection: TypeAlias = psycopg.Connection[Any]
 SESSION = (
     "-c DateStyle=ISO -c IntervalStyle=iso_8601 -c TimeZone=UTC "
     "-c bytea_output=hex -c extra_float_digits=1 -c client_encoding=UTF8 "
-    "-c statement_timeout=0 -c idle_in_transaction_session_timeout=0 -c lock_timeout=0"
+    "-c statement_timeout=0 -c idle_in_transaction_session_timeout=0 -c lock_timeout=0 "
+    "-c idle_session_timeout=0"
 )
+TRANSACTION_TIMEOUT_SINCE = 170_000
 CONNECT_TIMEOUT_S = 10
 APPLICATION = "headwater capture"
 
@@ -49,7 +51,10 @@ def conninfo(url: str, **more: str) -> str:
 def connect(url: str) -> psycopg.Connection[tuple[object, ...]]:
     """An ordinary connection, autocommit."""
     with plain():
-        return psycopg.connect(conninfo(url), autocommit=True)
+        connection = psycopg.connect(conninfo(url), autocommit=True)
+        if connection.info.server_version >= TRANSACTION_TIMEOUT_SINCE:
+            connection.execute("SET transaction_timeout = 0")  # a snapshot is one transaction
+        return connection
 
 
 @contextlib.contextmanager
@@ -68,7 +73,8 @@ def translated(error: psycopg.Error) -> Exception:
         return SourceRefused(f"PostgreSQL refuses the connection: {said}", hint="correct `from`")
     if state == "42501":
         return SourceRefused(f"PostgreSQL: {said}", hint="see: headwater capture check")
-    if not state or state[:2] in ("08", "53", "57", "55", "40", "58", "XX"):
+    # 25: read-only just now, after a failover; or ended by a time-out.
+    if not state or state[:2] in ("08", "25", "53", "57", "55", "40", "58", "XX"):
         return Interrupted(f"PostgreSQL: {said}")
     return SourceRefused(f"PostgreSQL: {said} ({state})", hint="see: headwater capture check")
 

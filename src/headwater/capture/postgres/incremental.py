@@ -13,50 +13,34 @@ before LOW, the chunk is read again.
 
     progress in the position:  {"queue": ["public.orders"], "after": ["4711"]}
 
-An entry of the queue is a table, or {"table": …, "where": …} for some of its rows.
+An entry of the queue is a table, or {"table": …, "where": …} or {"table": …, "leaf": …} for some of its rows.
 """
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import psycopg
 
+from headwater.capture.change import Position
 from headwater.capture.config import CaptureConfig
-from headwater.capture.envelope import dumps
 from headwater.capture.errors import SourceRefused
-from headwater.capture.postgres import copy_rows
-from headwater.capture.postgres.assembly import Assembly, now_text
+from headwater.capture.postgres import copy_rows, partitions, requests, table_lock
+from headwater.capture.postgres.assembly import Assembly
 from headwater.capture.postgres.catalog import Catalog, Table
-from headwater.capture.postgres.connection import identifier, literal, plain
+from headwater.capture.postgres.chunks import Window, boundary, chunk_query, chunk_rows
+from headwater.capture.postgres.connection import plain
 from headwater.capture.postgres.pgoutput import LogicalMessage
-from headwater.capture.postgres.relations import Relation, Relations, moment, outbox_place
-from headwater.capture.postgres.snapshot import boundary, chunk_query, chunk_rows, copy_out
-from headwater.capture.source import Range
+from headwater.capture.postgres.relations import Relation, moment, now_text, outbox_place
+from headwater.capture.postgres.snapshot import copy_out
+from headwater.capture.requests import Entry, entry, table_of
 
-LOW, HIGH, REQUEST = "headwater.low", "headwater.high", "headwater.snapshot"
-Entry = str | dict[str, str]
+LOW, HIGH = "headwater.low", "headwater.high"
 _RUNNING = "SELECT pg_snapshot_xip(pg_current_snapshot())::text"
-
-
-@dataclass
-class Window:
-    """One chunk, from its read to its high watermark."""
-
-    identity: str
-    table: Table
-    relation: Relation
-    data: bytes
-    last: list[str] | None
-    running: set[int]
-    """Transactions that the SELECT could not see yet."""
-    open: bool = False
-    again: bool = False
 
 
 class Incremental:
@@ -72,27 +56,39 @@ class Incremental:
         config: CaptureConfig,
         connection: psycopg.Connection[Any],
         assembly: Assembly,
-        relations: Relations,
         publication: str,
-        state: dict[str, Any],
+        position: Position,
     ) -> None:
-        self._config = config
-        self._connection = connection
-        self._assembly = assembly
-        self._relations = relations
+        self._config, self._connection = config, connection
+        self._assembly, self._relations = assembly, assembly.relations
         self._publication = publication
-        self._state: dict[str, Any] = {
-            "queue": list(state.get("queue", [])),
-            "after": state.get("after"),
-        }
+        state = position.get("incremental", {})
+        queue = list(state.get("queue", []))
+        self._state: dict[str, Any] = {"queue": queue, "after": state.get("after")}
         self._window: Window | None = None
         self._touched: set[bytes] = set()
         self._given_up: str | None = None
         assembly.on_own_message = self.message
-        self._store()
+        # Renamed, attached, or published by somebody: rows that do not change are read, too.
+        assembly.on_unknown = lambda table: self.queue([table])
+        assembly.on_redefined = self._redefined
+        assembly.on_doubt = lambda table, where: self.queue([entry(table, where)])
+        # A table that was added since is read while the others go on.
+        known, published = position.get("schemas", {}), self._published()
+        self.queue([table.collection for table in published if table.collection not in known])
+        self._partitions = partitions.Partitions(position.get("leaves"))
+        self._look()
+
+    def _look(self) -> None:
+        """Partitions that came with their rows are read; of those that left it is told."""
+        came, told = self._partitions.look(self._connection, self._publication)
+        self.queue([*came])
+        self._given_up = told or self._given_up
+        self._assembly.note("leaves", self._partitions.leaves or None)
 
     def given_up(self) -> str | None:
-        """A sentence about a request that could not be carried out; once."""
+        """Now and then: a sentence about what could not be carried out; once."""
+        self._look()
         said, self._given_up = self._given_up, None
         return said
 
@@ -108,8 +104,8 @@ class Incremental:
     def message(self, message: LogicalMessage) -> None:
         """One of our own messages, at its place in the stream."""
         content = message.content.decode(errors="replace")
-        if message.prefix == REQUEST:
-            self.queue(self._requested(content))
+        if message.prefix == requests.REQUEST and (asked := requests.parse(content)) is not None:
+            self.queue(self._requested(*asked, message.lsn))
         window = self._window
         if window is None or content != window.identity:
             return  # of an earlier run
@@ -124,21 +120,49 @@ class Incremental:
                 self._emit(window)
             self._touched.clear()
 
-    def _requested(self, content: str) -> list[Entry]:
+    def _requested(self, wanted: list[str], where: str, anew: bool, lsn: int) -> list[Entry]:
         outbox = outbox_place(self._config)
         published = [
             table.collection
             for table in self._published()
             if (table.namespace, table.name) != outbox
         ]
-        try:
-            request = json.loads(content)
-            wanted = [str(name) for name in request.get("tables", [])]
-            where = request.get("where")
-        except (ValueError, AttributeError):
-            return []  # somebody else's message under our name
         found = [name for name in wanted or published if name in published]
-        return [{"table": name, "where": str(where)} for name in found] if where else [*found]
+        if anew:
+            self._begin_anew(found, lsn)
+        return [entry(name, where) for name in found]
+
+    def _begin_anew(self, tables: list[str], lsn: int) -> None:
+        """Tables that were published just now: what readers have under their names is of earlier ones.
+
+        The message is of the transaction that published them, so that all changes of the earlier ones
+        lie before it, and all of these behind it.
+        """
+        for table in self._published():
+            if table.collection not in tables:
+                continue
+            if self._state["queue"][:1] == [table.collection]:
+                self._state["after"] = self._window = None
+            if table.collection in self._assembly.position["schemas"]:
+                self._assembly.truncate(lsn, self._relations.of_table(table))
+
+    def _redefined(self, relation: Relation) -> bool:
+        """The table has another key: all its rows are read, those too that were read under the old one."""
+        name = relation.collection
+        if not relation.encoder.key_places:
+            self._given_up = (
+                f"{name} has no key any more: its rows stay under those that they had, and what comes has "
+                "none; give it a primary key, or start over: headwater capture run --resnapshot"
+            )
+            return False
+        if self._window is not None and self._window.table.collection == name:
+            self._window.again = True
+        others = [each for each in self._state["queue"] if table_of(each) != name]
+        if others[:1] != self._state["queue"][:1]:
+            self._state["after"] = None
+        self._state["queue"] = others
+        self.queue([name])
+        return True
 
     def _key(self, relation: Relation, key: bytes | None) -> None:
         window = self._window
@@ -155,6 +179,8 @@ class Incremental:
         source = relation.source(moment("incremental", time.time_ns() // 1000, None), lsn, lsn)
         rest = f'{now_text()},"transaction":null'
         assembly.know(None, relation, source)
+        if assembly.admit(relation, lsn):
+            return  # as nothing else was written since: it is read from its first row
         created = relation.encoder.created
         rows = copy_rows.rows(window.data, relation.converters)
         records = [created(row, source, rest, "r") for row in rows]
@@ -168,11 +194,18 @@ class Incremental:
         self._store()
 
     def _read(self) -> None:
-        entry: Entry = self._state["queue"][0]
-        name, where = (entry, None) if isinstance(entry, str) else (entry["table"], entry["where"])
+        first: Entry = self._state["queue"][0]
+        asked = {"table": first} if isinstance(first, str) else first
+        name, where = asked["table"], asked.get("where")
         table = next((t for t in self._published() if t.collection == name), None)
+        if table is not None and "leaf" in asked:
+            table = partitions.part_of(self._connection, table, int(asked["leaf"]))
         if table is None or not table.key():
-            # No key, no way to tell which rows changed meanwhile; `request_snapshot` says so.
+            if table is not None:  # no way to tell which rows changed meanwhile
+                self._given_up = (
+                    f"{name} has no key: its rows of before it was published are not read, only what "
+                    "comes; give it a primary key, or start over: headwater capture run --resnapshot"
+                )
             self._next_table()
             return
         if where is not None:
@@ -194,13 +227,17 @@ class Incremental:
     def _open(self, table: Table) -> None:
         """Read a chunk between its two marks."""
         identity = uuid.uuid4().hex
-        key, after = table.key(), self._state["after"]
+        relation = self._relations.of_table(table)
+        # One of another key is no place to go on from: `_emit` will find that all is to be read.
+        after = self._state["after"] if self._assembly.stands_as(relation) else None
+        key = table.key()
         with plain():
             self._mark(LOW, identity)
             self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             try:
                 rows = self._connection.execute(_RUNNING).fetchall()
                 running = {int(row[0]) & 0xFFFFFFFF for row in rows}
+                table_lock.lock(self._connection, table)
                 size = self._config.option("chunk_rows", 0) or chunk_rows(self._connection, table)
                 last = boundary(self._connection, table, key, after, size)
                 data = copy_out(self._connection, chunk_query(table, key, after, last))
@@ -208,7 +245,6 @@ class Incremental:
                 self._connection.execute("ROLLBACK")
             self.between()
             self._mark(HIGH, identity)
-        relation = self._relations.of_table(table)
         self._window = Window(identity, table, relation, data, last, running)
 
     def _mark(self, prefix: str, identity: str) -> None:
@@ -220,21 +256,3 @@ class Incremental:
 
     def _store(self) -> None:
         self._assembly.note("incremental", dict(self._state) if self._state["queue"] else None)
-
-
-def request(
-    connection: psycopg.Connection[Any], tables: list[str], where: str | None = None
-) -> None:
-    """Tell the capture that runs, through the database's own log."""
-    asked = {"tables": tables} if where is None else {"tables": tables, "where": where}
-    with plain():
-        connection.execute("SELECT pg_logical_emit_message(true, %s, %s)", [REQUEST, dumps(asked)])
-
-
-def condition(table: Table, within: Range) -> str:
-    """Which rows, in SQL."""
-    parts = [f"({within.where})"] if within.where is not None else []
-    for sign, value in ((">=", within.first), ("<=", within.last)):
-        if value is not None:
-            parts.append(f"{identifier(table.key()[0])} {sign} {literal(value)}")
-    return " AND ".join(parts)

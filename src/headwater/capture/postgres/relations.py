@@ -12,7 +12,7 @@ import json
 import time
 from base64 import b64decode
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headwater import __version__
@@ -21,13 +21,18 @@ from headwater.capture.change import Record
 from headwater.capture.config import CaptureConfig
 from headwater.capture.encoders import table_encoder
 from headwater.capture.envelope import Column, TableEncoder, dumps, quote
+from headwater.capture.key_forms import key_form
 from headwater.capture.outbox import Router
+from headwater.capture.postgres import pgoutput
 from headwater.capture.postgres.catalog import Catalog, Table
+from headwater.capture.postgres.connection import identifier, literal
 from headwater.capture.postgres.pgoutput import RelationColumn, RelationMessage
 from headwater.capture.postgres.types import Converter
 from headwater.capture.topic_names import TopicOwners, topic_of
 
 BYTEA = 17
+_ALIKE = frozenset((20, 21, 23, 25, 1043))
+"""Integers, text and varchar: of whatever width, a value is written the same."""
 
 SOURCE_SCHEMA: dict[str, Any] = {
     "type": "struct",
@@ -64,8 +69,11 @@ class Relation:
     source_head: str
     """The source block up to what varies."""
     digest: str
+    key_form: str
     outbox: Router | None = None
     """Set where the table's rows are events."""
+    deferrable: bool = False
+    """Two rows may have one key until the transaction ends."""
 
     def event(self, values: Sequence[str], *, updated: bool = False) -> Record:
         """A row of the outbox as the event that it is."""
@@ -75,6 +83,13 @@ class Relation:
             for column, value in zip(self.columns, map(json.loads, values), strict=True)
         ]
         return self.outbox.updated(plain) if updated else self.outbox.inserted(plain)
+
+    def where(self, data: bytes, at: int) -> str:
+        """The key of a row as the server sent it, in SQL."""
+        row, _ = pgoutput.row(data, at, [bytes.decode] * len(self.columns))
+        places = self.encoder.key_places
+        names = ", ".join(identifier(self.columns[place].name) for place in places)
+        return f"({names}) = ({', '.join(literal(row[place]) for place in places)})"
 
     def source(self, moment: str, lsn: int, before: int) -> str:
         """The source block; `before`: where the last transaction before this one had ended."""
@@ -92,6 +107,16 @@ def moment(snapshot: str, time_us: int, xid: int | None) -> str:
     )
 
 
+def now_text() -> str:
+    """The moment of capture, as it follows the source block."""
+    now = time.time_ns()
+    return f',"ts_ms":{now // 1_000_000},"ts_us":{now // 1000},"ts_ns":{now}'
+
+
+def topic_of_table(capture: str, namespace: str, name: str) -> str:
+    return topic_of(capture, name if namespace == "public" else f"{namespace}.{name}")
+
+
 class Relations:
     """The relations of one stream, by number."""
 
@@ -105,15 +130,16 @@ class Relations:
         self._owners = TopicOwners()
 
     def topic(self, namespace: str, name: str) -> str:
-        inner = name if namespace == "public" else f"{namespace}.{name}"
-        return topic_of(self._config.name, inner)
+        return topic_of_table(self._config.name, namespace, name)
 
     def learn(self, message: RelationMessage) -> tuple[Relation | None, Relation]:
         """Take a relation message; the relation as it was, where it is known, and as it is."""
         before = self.by_number.get(message.relation)
-        if message.identity == "f":
-            # FULL marks every column; readers want the primary key.
-            names = self._catalog.primary_key(message.relation)
+        deferrable = False
+        if message.identity in ("f", "n"):
+            # FULL marks every column, NOTHING none; readers want the primary key. It is that of now: where
+            # it was redefined since, rows are read again that all have the new one.
+            names, deferrable = self._catalog.primary_key(message.relation)
         else:
             names = {column.name for column in message.columns if column.in_identity}
         known = {(c.name, c.type_id, c.modifier) for c in before.columns} if before else set()
@@ -122,6 +148,7 @@ class Relations:
         relation = self._make(
             message.relation, message.namespace, message.name, message.columns, names
         )
+        relation = replace(relation, deferrable=deferrable and message.identity == "f")
         self.by_number[message.relation] = relation
         return before, relation
 
@@ -150,7 +177,7 @@ class Relations:
         # The stream does not say NOT NULL; only a key's columns surely have a value.
         required = key | (not_null or set()) if self._config.schema else key
         shown = [
-            Column(column.name, info.connect, column.name not in required)
+            Column(column.name, info.connect, column.name not in required, None, _stored(column))
             for column, info in zip(columns, infos, strict=True)
         ]
         places = [place for place, column in enumerate(columns) if column.name in key]
@@ -169,7 +196,6 @@ class Relations:
             self.topics.pop(topic, None)
             self.topics[outbox.dead_letters] = None
         described = dumps([[c.name, c.type_id, c.modifier, c.name in key] for c in columns])
-        digest = hashlib.sha256(described.encode()).hexdigest()[:12]
         return Relation(
             number,
             f"{namespace}.{name}",
@@ -177,7 +203,8 @@ class Relations:
             tuple(info.convert for info in infos),
             encoder,
             head,
-            digest,
+            hashlib.sha256(described.encode()).hexdigest()[:12],
+            key_form(encoder),
             outbox,
         )
 
@@ -189,6 +216,10 @@ class Relations:
             if isinstance(other, int) and self._catalog.name_of(other) != name:
                 self._owners.release(topic)
         self._owners.claim(topic, table, number)
+
+
+def _stored(column: RelationColumn) -> str:
+    return "" if column.type_id in _ALIKE else f"{column.type_id}:{column.modifier}"
 
 
 def schema_record(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from headwater.capture.change import Position
+from headwater.capture.change import Lag, Position
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Gap, Interrupted, Misconfigured
 from headwater.capture.postgres.connection import (
@@ -51,6 +51,20 @@ class SlotState:
     behind_bytes: int
     """WAL that was not acknowledged yet."""
 
+    def facts(self, slot: str) -> tuple[tuple[str, str | int], ...]:
+        """For people; whole numbers are bytes."""
+        found: tuple[tuple[str, str | int], ...] = (
+            ("Slot", f"{slot}, {'in use' if self.active else 'nobody reads it'}"),
+            ("State of its WAL", self.wal_status),
+            ("WAL kept for it", self.kept_bytes),
+            ("Not acknowledged", self.behind_bytes),
+        )
+        return found if self.safe_bytes is None else (*found, ("Until it is lost", self.safe_bytes))
+
+    def lag(self, slot: str) -> Lag:
+        kept = f"the server keeps {self.kept_bytes} bytes of WAL for it ({self.wal_status})"
+        return Lag(bytes=self.behind_bytes, detail=kept, facts=self.facts(slot))
+
 
 def names(config: CaptureConfig) -> tuple[str, str]:
     """Slot and publication, by the capture's name unless the settings say otherwise."""
@@ -78,24 +92,26 @@ def read_slot(connection: Connection, slot: str) -> SlotState | None:
     )
 
 
-def create_slot(replication: Replication, slot: str, *, temporary: bool = False) -> tuple[int, str]:
+def create_slot(
+    replication: Replication, slot: str, *, temporary: bool = False, export: bool = True
+) -> tuple[int, str]:
     """A new slot: where it begins, and the name of the snapshot of just that moment.
 
-    The snapshot can be taken up by others until `replication` does something else.
+    It can be taken up by others, and holds up vacuum, until `replication` does something else.
     """
     kind = "TEMPORARY " if temporary else ""
     # From PostgreSQL 17 on a standby can hold a copy of it, and a failover loses nothing.
     failover = ", FAILOVER true" if replication.server_version >= 170000 and not temporary else ""
-    options = f"(SNAPSHOT 'export'{failover})"
+    options = f"(SNAPSHOT '{'export' if export else 'nothing'}'{failover})"
     if replication.server_version < 150000:
-        options = "EXPORT_SNAPSHOT"
+        options = "EXPORT_SNAPSHOT" if export else "NOEXPORT_SNAPSHOT"
     made = replication.query(
         f"CREATE_REPLICATION_SLOT {identifier(slot)} {kind}LOGICAL pgoutput {options}"
     )[0]
     point, snapshot = made["consistent_point"], made["snapshot_name"]
-    if point is None or snapshot is None:
+    if point is None or (export and snapshot is None):
         raise ValueError("the server made a slot without a consistent point or a snapshot")
-    return lsn_number(point), snapshot
+    return lsn_number(point), snapshot or ""
 
 
 def system(connection: Connection) -> str:

@@ -6,9 +6,9 @@ gone: `source` streams on to a second one, and the chunks that are left are read
 
     progress in the position:  {"done": ["public.customers"], "table": "public.orders", "after": ["4711"]}
 
-A table without a key is read in one piece; if that was cut short, a truncate event comes before the rows
-are written again, so that a reader starts over as well. With `"again": true`, for a snapshot into topics
-that have rows of an earlier one, every table begins so.
+A table without a key is read in one piece; if that was cut short, or changes have been streamed already
+(`"rest": true`), a truncate event comes before its rows, so that a reader has none twice. With
+`"again": true`, for a snapshot into topics that have rows of an earlier one, every table begins so.
 """
 
 from __future__ import annotations
@@ -22,14 +22,18 @@ from typing import Any
 
 from headwater.capture.change import Batch, Position, Progress, Record
 from headwater.capture.config import CaptureConfig
-from headwater.capture.postgres import copy_rows
-from headwater.capture.postgres.assembly import now_text
+from headwater.capture.key_forms import is_known
+from headwater.capture.postgres import copy_rows, table_lock
 from headwater.capture.postgres.catalog import Table
-from headwater.capture.postgres.connection import Connection, connect, identifier, literal, plain
-from headwater.capture.postgres.relations import Relation, Relations, moment, schema_record
-
-CHUNK_BYTES = 1 << 20
-CHUNK_ROWS_MIN, CHUNK_ROWS_MAX = 100, 50_000
+from headwater.capture.postgres.chunks import CHUNK_BYTES, boundary, chunk_query, chunk_rows
+from headwater.capture.postgres.connection import Connection, connect, literal, plain
+from headwater.capture.postgres.relations import (
+    Relation,
+    Relations,
+    moment,
+    now_text,
+    schema_record,
+)
 
 
 class Snapshot:
@@ -41,9 +45,9 @@ class Snapshot:
         relations: Relations,
         tables: list[Table],
         position: Position,
-        name: str,
+        exported: tuple[str, str],
     ) -> None:
-        """`position`: with the key `snapshot`; `name`: of the exported snapshot."""
+        """`position`: with the key `snapshot`; `exported`: by which server, and the snapshot's name."""
         self._config = config
         self._relations = relations
         self._tables = tables
@@ -53,7 +57,7 @@ class Snapshot:
         self._workers = max(1, config.option("snapshot_workers", 2))
         self._chunk_rows = config.option("chunk_rows", 0)
         self._free: SimpleQueue[Connection] = SimpleQueue()
-        self._readers = [self._reader(name) for _ in range(self._workers + 1)]
+        self._readers = [self._reader(*exported) for _ in range(self._workers + 1)]
         self._planner = self._readers[-1]
         for reader in self._readers[:-1]:
             self._free.put(reader)
@@ -83,6 +87,7 @@ class Snapshot:
         self._position = {**self._position, "snapshot": state}
 
     def _table(self, table: Table) -> Iterator[Batch]:
+        table_lock.lock(self._planner, table)
         relation = self._relations.of_table(table)
         self._rows = self._state.get("rows", 0)
         self._tell(table)
@@ -98,10 +103,12 @@ class Snapshot:
 
     def _begin(self, table: Table, relation: Relation) -> list[Record]:
         """Note that the table has been begun; its schema, and for a second beginning a truncate."""
-        records: list[Record] = []
-        source = self._source(relation)
-        begun = self._state.get("table") == table.collection
-        anew = (begun and not table.key()) or (self._state.get("again") and not begun)
+        records, source = list[Record](), self._source(relation)
+        keys = self._position.get("keys", {})
+        redefined = not is_known(keys, table.collection, relation.key_form)
+        begun = self._state.get("table") == table.collection and not redefined
+        doubled = not table.key() and (begun or self._state.get("rest"))
+        anew = doubled or redefined or (self._state.get("again") and not begun)
         if anew and relation.outbox is None:
             records.append(relation.encoder.truncated(source, self._rest()))
         schemas = self._position.get("schemas", {})
@@ -109,7 +116,8 @@ class Snapshot:
             topic = self._config.schema_topic
             records.append(schema_record(topic, None, relation, source, first=True))
             schemas = {**schemas, table.collection: relation.digest}
-            self._position = {**self._position, "schemas": schemas}
+        keys = {**keys, table.collection: relation.key_form}
+        self._position = {**self._position, "schemas": schemas, "keys": keys}
         if not begun:
             self._finish(self._state["done"])
             self._state = {**self._state, "table": table.collection, "after": None}
@@ -117,8 +125,8 @@ class Snapshot:
 
     def _finish(self, done: list[str]) -> None:
         """These tables are complete, and none is under way."""
-        again = {"again": True} if self._state.get("again") else {}
-        self._state = {**again, "done": done}
+        kept = {name: True for name in ("again", "rest") if self._state.get(name)}
+        self._state = {**kept, "done": done}
 
     def _chunks(self, table: Table, relation: Relation, key: tuple[str, ...]) -> Iterator[Batch]:
         """Chunks in the order of the key; the next ones are fetched while one is encoded."""
@@ -156,8 +164,7 @@ class Snapshot:
 
     def _whole(self, table: Table, relation: Relation) -> Iterator[Batch]:
         query = chunk_query(table, (), None, None)
-        gathered: list[bytes] = []
-        size = 0
+        gathered, size = list[bytes](), 0
         with plain(), self._planner.cursor() as cursor, cursor.copy(query) as copy:
             for block in copy:
                 gathered.append(bytes(block))
@@ -198,8 +205,8 @@ class Snapshot:
         finally:
             self._free.put(reader)
 
-    def _reader(self, name: str) -> Connection:
-        reader = connect(self._config.url)
+    def _reader(self, url: str, name: str) -> Connection:
+        reader = connect(url)
         with plain():
             reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             reader.execute(f"SET TRANSACTION SNAPSHOT {literal(name)}")
@@ -217,53 +224,8 @@ def copy_out(reader: Connection, query: str) -> bytes:
         return b"".join(copy)
 
 
-def chunk_rows(connection: Connection, table: Table) -> int:
-    """So many rows that a chunk has about CHUNK_BYTES."""
-    with plain():
-        row = connection.execute(
-            "SELECT pg_table_size(oid)::int8, greatest(reltuples, 0)::int8 FROM pg_class "
-            "WHERE oid = %s",
-            [table.relation],
-        ).fetchone()
-    size, rows = row or (0, 0)
-    if rows <= 0:
-        return 10_000
-    return int(min(CHUNK_ROWS_MAX, max(CHUNK_ROWS_MIN, CHUNK_BYTES * rows // max(size, 1))))
-
-
-def boundary(
-    connection: Connection, table: Table, key: tuple[str, ...], after: list[str] | None, rows: int
-) -> list[str] | None:
-    """The key of the last row of the next chunk; None: the rest is one chunk."""
-    # Named apart: ORDER BY would otherwise mean the text, not the column.
-    shown = ", ".join(f"{identifier(name)}::text AS key{n}" for n, name in enumerate(key))
-    order = ", ".join(identifier(name) for name in key)
-    query = (
-        f"SELECT {shown} FROM {table.own_rows}{_where(table, key, after, None)} "
-        f"ORDER BY {order} OFFSET {rows - 1} LIMIT 1"
-    )
-    with plain():
-        row = connection.execute(query.encode()).fetchone()
-    return None if row is None else list(row)
-
-
-def chunk_query(
-    table: Table, key: tuple[str, ...], after: list[str] | None, last: list[str] | None
-) -> str:
-    """COPY of the rows behind `after` up to `last`, in the order of the key."""
-    columns = ", ".join(identifier(column.name) for column in table.columns)
-    order = f" ORDER BY {', '.join(identifier(name) for name in key)}" if key else ""
-    where = _where(table, key, after, last)
-    return f"COPY (SELECT {columns} FROM {table.own_rows}{where}{order}) TO STDOUT"
-
-
-def _where(
-    table: Table, key: tuple[str, ...], after: list[str] | None, last: list[str] | None
-) -> str:
-    conditions = [f"({table.row_filter})"] if table.row_filter else []
-    names = f"({', '.join(identifier(name) for name in key)})"
-    if after is not None:
-        conditions.append(f"{names} > ({', '.join(literal(value) for value in after)})")
-    if last is not None:
-        conditions.append(f"{names} <= ({', '.join(literal(value) for value in last)})")
-    return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+def read_anew(state: Position, table: str) -> Position:
+    """A snapshot that goes on reads this table from its first row, whatever it has read of it."""
+    under_way = ("table", "after", "rows") if state.get("table") == table else ()
+    kept = {name: value for name, value in state.items() if name not in under_way}
+    return {**kept, "done": [name for name in state.get("done", []) if name != table]}

@@ -3,8 +3,8 @@
 Opened by `headwater.capture.postgres.open_source`, used by the runner. A position:
 
     {"system": the cluster's id, "timeline": of its history,
-     "lsn": everything committed before it is in the log,
-     "skip": and so many events of the transaction after it, "schemas": {table: digest},
+     "lsn": everything committed before it is in the log, "skip": and so many events of the next transaction,
+     "schemas": {table: digest}, "keys": {table: its keys' form},
      "snapshot": {…while the first snapshot goes on…}, "incremental": {…while one goes on…}}
 """
 
@@ -18,29 +18,20 @@ import psycopg
 from headwater.capture.change import Batch, Lag, Position, Progress, begins_again
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Gap, Misconfigured, StartOver
-from headwater.capture.postgres import check, incremental, publication, slot
+from headwater.capture.postgres import check, partitions, publication, requests, slot
 from headwater.capture.postgres.assembly import Assembly
 from headwater.capture.postgres.catalog import Catalog
-from headwater.capture.postgres.connection import connect, plain
+from headwater.capture.postgres.connection import connect
 from headwater.capture.postgres.incremental import Incremental
-from headwater.capture.postgres.relations import Relations, outbox_place
+from headwater.capture.postgres.relations import Relations
 from headwater.capture.postgres.replication import SILENCE_S, Replication
 from headwater.capture.postgres.snapshot import Snapshot
+from headwater.capture.postgres.standby import Standby, standby_of
 from headwater.capture.postgres.stream import Stream
-from headwater.capture.source import WHOLE, Finding, Range, check_range
+from headwater.capture.source import WHOLE, Finding, Range
 
-OPTIONS = {
-    "slot",
-    "publication",
-    "streaming",
-    "chunk_rows",
-    "snapshot_workers",
-    "slot_budget_mb",
-    "slot_lost",
-    "silence_s",
-    "outbox_prefix",
-}
-
+OPTIONS = {"slot", "publication", "streaming", "chunk_rows", "snapshot_workers", "snapshot_from"}
+OPTIONS |= {"slot_budget_mb", "slot_lost", "silence_s", "outbox_prefix", "partitions_as"}
 
 WARN_BYTES = 1 << 30
 """Of WAL kept for a slot without a budget of its own: from here on it is told."""
@@ -67,7 +58,10 @@ class PostgresSource:
         self._snapshot: Snapshot | None = None
         self._known: Relations | None = None
         self._chunks: Incremental | None = None
-        self._warnings: list[str] = []
+        self._assembly: Assembly
+        self._standby = standby_of(config)
+        self._standbys = check.Standbys()
+        self._admission = publication.Admission(config, self._publication)
 
     # ── the contract ───────────────────────────────────────────────────────────────────────────
 
@@ -78,8 +72,7 @@ class PostgresSource:
         config = self._config
         relations = self._relations()
         if not relations.topics:
-            publication.ensure_publication(self._database(), config, self._publication)
-            self._warnings = publication.without_identity(self._database(), self._publication)
+            self._admission.begin(self._database())
             for table in Catalog(self._database()).tables(self._publication):
                 relations.of_table(table)  # which notes its topic
             own = (config.transaction_topic, config.schema_topic, f"{config.name}.message")
@@ -90,34 +83,14 @@ class PostgresSource:
         exporter = Replication(self._config.url)
         try:
             if position is None or begins_again(position):
-                again = {"again": True} if position is not None else {}
-                lsn, name = self._new_slot(exporter)
-                position = {
-                    "system": slot.system(self._database()),
-                    "timeline": slot.timeline(self._config.url, {"lsn": 0}),
-                    "lsn": lsn,
-                    "snapshot": {**again, "done": []},
-                    "schemas": {},
-                }
-                yield Batch(position)
+                yield from self._first_snapshot(exporter, again=position is not None)
             else:
-                position = self._check_continuity(position)
-                lsn, name = slot.create_slot(exporter, f"{self._slot}_resume", temporary=True)
-                # What was read before must not be older than what is read now: first everything
-                # that was committed until then.
-                for batch in self._stream(position, until=lsn):
-                    position = batch.position
-                    yield batch
-                self._stop_streaming()
-                # An idle server may have let us confirm more than that: nothing lies between.
-                position = {**position, "lsn": max(lsn, position["lsn"])}
-            yield from self._read_tables(position, name)
+                yield from self._rest_of_snapshot(exporter, self._check_continuity(position))
         finally:
             exporter.close()
 
     def stream(self, position: Position) -> Iterator[Batch]:
-        position = self._check_continuity(position)
-        yield from self._stream(position, chunked=True)
+        yield from self._stream(self._check_continuity(position), chunked=True)
 
     def acknowledge(self, position: Position) -> None:
         if self._replication is not None:
@@ -126,16 +99,12 @@ class PostgresSource:
 
     def lag(self) -> Lag:
         state = slot.read_slot(self._database(), self._slot)
-        if state is None:
-            return Lag(detail=f"there is no slot {self._slot}")
-        kept = f"the server keeps {state.kept_bytes} bytes of WAL for it ({state.wal_status})"
-        return Lag(bytes=state.behind_bytes, detail=kept)
+        return state.lag(self._slot) if state else Lag(detail=f"there is no slot {self._slot}")
 
     def guard(self) -> str | None:
         """Over budget: a warning; or the slot is given up, where the settings say so."""
-        if self._warnings:
-            return self._warnings.pop(0)
-        if self._chunks is not None and (said := self._chunks.given_up()) is not None:
+        told = self._admission.look(self._database())
+        if said := told or (None if self._chunks is None else self._chunks.given_up()):
             return said
         state = slot.read_slot(self._database(), self._slot)
         if state is None:
@@ -147,39 +116,15 @@ class PostgresSource:
             raise StartOver(f"{sentence}: it was dropped")
         return sentence
 
+    def replica_lag_s(self) -> float | None:
+        """Of the standby that is furthest behind, as the server sees it."""
+        return self._standbys.lag_s(self._database())
+
     def progress(self) -> Progress | None:
         return self._snapshot.progress if self._snapshot is not None else None
 
     def request_snapshot(self, tables: list[str], within: Range = WHOLE) -> str:
-        check_range(tables, within)
-        published = Catalog(self._database()).tables(self._publication)
-        names = {table.collection: table for table in published}
-        wanted = [name if "." in name else f"public.{name}" for name in tables]
-        for name in wanted:
-            if name not in names:
-                raise Misconfigured(
-                    f"{name} is not captured", hint=f"captured: {', '.join(names) or 'nothing yet'}"
-                )
-            if outbox_place(self._config) == tuple(name.split(".", 1)):
-                raise Misconfigured(
-                    f"{name} is an outbox: its events would be sent twice",
-                    hint="read the topics that its rows name from the beginning",
-                )
-            if not names[name].key():
-                raise Misconfigured(
-                    f"{name} has no key, so its rows cannot be told apart while it changes",
-                    hint="give it a primary key, or start over: headwater capture run --resnapshot",
-                )
-        where = incremental.condition(names[wanted[0]], within) if not within.whole else None
-        if where is not None:
-            with plain():  # a mistake is told here, and not to the capture that runs
-                self._database().execute(
-                    f"SELECT 1 FROM {names[wanted[0]].own_rows} WHERE {where} LIMIT 0".encode()
-                )
-        incremental.request(self._database(), wanted, where)
-        rows = "" if where is None else f" where {where}"
-        asked = ", ".join(wanted) or "all tables"
-        return f"asked for {asked}{rows}; it begins while the capture runs"
+        return requests.ask(self._database(), self._config, self._publication, tables, within)
 
     def forget(self) -> str | None:
         database = self._database()
@@ -193,9 +138,59 @@ class PostgresSource:
         if self._snapshot is not None:
             self._snapshot.close()
             self._snapshot = None
+        if self._standby is not None:
+            self._standby.close()
         if self._connection is not None:
             self._connection.close()
             self._connection = self._known = None
+
+    # ── the first snapshot ─────────────────────────────────────────────────────────────────────
+
+    def _first_snapshot(self, exporter: Replication, *, again: bool) -> Iterator[Batch]:
+        lsn, name = self._new_slot(exporter)
+        position: Position = {
+            "system": slot.system(self._database()),
+            "timeline": slot.timeline(self._config.url, {"lsn": 0}),
+            "lsn": lsn,
+            "leaves": partitions.leaves(self._database(), self._publication),
+            "snapshot": {**({"again": True} if again else {}), "done": []},
+            "schemas": {},
+        }
+        if self._standby is not None:
+            # Nothing has been read yet: what was committed until then the rows will show.
+            for batch in self._levelled(self._standby, position):
+                lsn = batch.position["lsn"]
+                yield Batch(position, streamed=True)  # who waits keeps slot and place
+            self._stop_streaming()
+            lsn, name = max(lsn, self._standby.view.lsn), self._standby.view.snapshot
+        position = {**position, "lsn": lsn}
+        yield Batch(position)
+        yield from self._read_tables(position, name)
+
+    def _rest_of_snapshot(self, exporter: Replication, position: Position) -> Iterator[Batch]:
+        """What was read before must not be older than what is read now: first everything that was
+        committed until then."""
+        if self._standby is None:
+            lsn, name = slot.create_slot(exporter, f"{self._slot}_resume", temporary=True)
+            changes = self._stream(position, until=lsn)
+        else:
+            changes = self._levelled(self._standby, position)
+        for batch in changes:
+            position, batch.streamed = batch.position, True
+            yield batch
+        self._stop_streaming()
+        if self._standby is not None:
+            lsn, name = self._standby.view.lsn, self._standby.view.snapshot
+        # An idle server may have let us confirm more than that: nothing lies between.
+        state = {**position["snapshot"], "rest": True}
+        position = {**position, "lsn": max(lsn, position["lsn"]), "snapshot": state}
+        yield from self._read_tables(position, name)
+
+    def _levelled(self, standby: Standby, position: Position) -> Iterator[Batch]:
+        database = self._database()
+        return standby.levelled(
+            position, database, self._stream, lambda: self._assembly.changed_lsn
+        )
 
     # ── its parts ──────────────────────────────────────────────────────────────────────────────
 
@@ -218,7 +213,7 @@ class PostgresSource:
             # Left by a run that died before its first position was stored: nothing was captured.
             slot.usable(state, self._slot, database.info.dbname)
             slot.drop_slot(database, self._slot)
-        return slot.create_slot(exporter, self._slot)
+        return slot.create_slot(exporter, self._slot, export=self._standby is None)
 
     def _check_continuity(self, position: Position) -> Position:
         state = slot.read_slot(self._database(), self._slot)
@@ -227,8 +222,13 @@ class PostgresSource:
         return {**position, "timeline": slot.timeline(self._config.url, position)}
 
     def _read_tables(self, position: Position, name: str) -> Iterator[Batch]:
-        tables = Catalog(self._database()).tables(self._publication)
-        self._snapshot = Snapshot(self._config, self._relations(), tables, position, name)
+        # As the tables are there: a standby may not have the primary's latest columns.
+        where = self._standby.view.connection if self._standby is not None else self._database()
+        url = self._standby.url if self._standby is not None else self._config.url
+        tables = Catalog(where).tables(self._publication)
+        self._snapshot = Snapshot(self._config, self._relations(), tables, position, (url, name))
+        if self._standby is not None:
+            self._standby.close()  # its readers have it: an open view would hold up vacuum or replay
         try:
             for batch in self._snapshot.batches():
                 position = batch.position
@@ -241,6 +241,7 @@ class PostgresSource:
     def _stream(
         self, position: Position, until: int | None = None, *, chunked: bool = False
     ) -> Iterator[Batch]:
+        self._stop_streaming()
         slot.release(self._database(), self._slot)
         silence_s = float(self._config.option("silence_s", int(SILENCE_S)))
         replication = self._replication = Replication(self._config.url, silence_s)
@@ -251,27 +252,16 @@ class PostgresSource:
             "streaming": "on" if self._config.option("streaming", True) else "off",
         }
         replication.start(self._slot, position["lsn"], options)
-        assembly = Assembly(self._config, self._relations(), position)
+        if until is not None:
+            replication.flushed = 0  # a try before may have come further than what is stored
+        assembly = self._assembly = Assembly(self._config, self._relations(), position)
         if chunked:
-            self._chunks = self._incremental(assembly, position)
-            yield from Stream(replication, assembly, until, self._chunks.step).batches()
+            chunks = self._chunks = Incremental(
+                self._config, self._database(), assembly, self._publication, position
+            )
+            yield from Stream(replication, assembly, until, chunks.step).batches()
         else:
             yield from Stream(replication, assembly, until).batches()
-
-    def _incremental(self, assembly: Assembly, position: Position) -> Incremental:
-        made = Incremental(
-            self._config,
-            self._database(),
-            assembly,
-            self._relations(),
-            self._publication,
-            position.get("incremental", {}),
-        )
-        # A table that was added since is read while the others go on.
-        known = position.get("schemas", {})
-        tables = Catalog(self._database()).tables(self._publication)
-        made.queue([table.collection for table in tables if table.collection not in known])
-        return made
 
     def _stop_streaming(self) -> None:
         if self._replication is not None:

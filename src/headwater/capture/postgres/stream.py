@@ -93,8 +93,8 @@ class Stream:
                     self._keepalive(data)
                 else:
                     raise Malformed(f"a message {data[:1]!r} in the stream")
-            if assembly.waiting:
-                yield assembly.take()
+            # Also without records: a transaction that was cut is over, and its `skip` with it.
+            yield assembly.take()
         finally:
             self._streamed.close()
 

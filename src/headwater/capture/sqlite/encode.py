@@ -18,6 +18,7 @@ from typing import Any
 from headwater import __version__
 from headwater.capture.change import Record
 from headwater.capture.config import CaptureConfig
+from headwater.capture.defaults import constant
 from headwater.capture.encoders import table_encoder
 from headwater.capture.envelope import Column, dumps, quote
 from headwater.capture.sqlite.changes import Event, Values
@@ -110,6 +111,7 @@ class ShapeEncoder:
                     column.name,
                     (("type", affinity(column.declared)),),
                     not column.not_null and place + self._start not in shape.key,
+                    constant(column.default, {"type": affinity(column.declared)}),
                 )
                 for place, column in enumerate(shown)
             ],

@@ -107,7 +107,7 @@ def _source(capture: CaptureNow) -> Node:
         kind="source",
         name=capture.name,
         sub=capture.scheme,
-        figure=capture.phase,
+        figure="paused" if capture.part and capture.part.asked_by else capture.phase,
         tone="good" if capture.phase == "streaming" else "calm",
         href=link("/captures", name=capture.name),
         icon="storage",
@@ -117,9 +117,7 @@ def _source(capture: CaptureNow) -> Node:
         node.figure = f"snapshot, {min(done, 100):.0f} %"
         node.tone = "warn"
     if capture.part is not None and capture.part.state != "running":
-        node.hurt(
-            "bad", f"its process is {capture.part.state}: {capture.part.reason or 'no reason'}"
-        )
+        node.hurt(*capture.part.trouble("its process"))
     if capture.trouble:
         node.hurt("bad", capture.trouble)
     return node
@@ -204,7 +202,7 @@ def _query(query: QueryNow, seen: Seen) -> Node:
         node.hurt("warn", "it was stopped")
     pipelines = next((part for part in seen.parts if part.name == "pipelines"), None)
     if seen.is_up and pipelines is not None and pipelines.state != "running":
-        node.hurt("bad", f"the part pipelines is {pipelines.state}: {pipelines.reason or ''}")
+        node.hurt(*pipelines.trouble("the part pipelines"))
     if letters := seen.letters.get(f"dlq.headwater-{query.name}"):
         node.badge = f"{short(letters)} dead letter{'' if letters == 1 else 's'}"
         node.hurt("bad", f"{node.badge} wait for somebody")

@@ -1,6 +1,7 @@
 """The pages of the console: one module each, found by themselves.
 
-A module `pages/NAME.py` that has a list `PAGES` adds pages; a module without one is a helper of another.
+A module `pages/NAME.py` or a folder `pages/NAME/` that has a list `PAGES` adds pages; a module without one is
+a helper of another.
 There is nothing else to register.
 
     PAGES = [
@@ -37,7 +38,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib import import_module
 
-from headwater.console.context import Visit
+from headwater.console.context import Context, Visit
 from headwater.project.roles import Role
 
 
@@ -53,6 +54,8 @@ class Page:
     """Its place in the navigation; None: not there."""
     role: Role = Role.READER
     """The least that may look at it."""
+    is_there: Callable[[Context], bool] = lambda _: True
+    """Whether this console has it."""
 
 
 def all_pages() -> list[Page]:

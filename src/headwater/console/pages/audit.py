@@ -15,20 +15,27 @@ from headwater.project.roles import Role
 
 EVERY_S = 5.0
 SHOWN = 200
+_WIDE: dict[str, object] = {"classes": "hw-only-wide", "headerClasses": "hw-only-wide"}
 _COLUMNS: list[dict[str, object]] = [
-    {"name": "at", "label": "Time", "field": "at", "align": "left", "sortable": True},
+    {"name": "at", "label": "Time", "field": "at", "align": "left", "sortable": True, **_WIDE},
     {"name": "who", "label": "Who", "field": "who", "align": "left", "sortable": True},
-    {"name": "what", "label": "What", "field": "what", "align": "left", "sortable": True},
+    {"name": "what", "label": "What", "field": "what", "align": "left", "sortable": True, **_WIDE},
     {"name": "name", "label": "Of", "field": "name", "align": "left", "sortable": True},
-    {"name": "details", "label": "Details", "field": "details", "align": "left"},
+    {"name": "details", "label": "Details", "field": "details", "align": "left", **_WIDE},
     {"name": "outcome", "label": "Outcome", "field": "outcome", "align": "left", "sortable": True},
 ]
 _WHO = """
-<q-td :props="props"><div>{{ props.value }}</div>
-  <div class="hw-soft hw-small">{{ props.row.client }}</div></q-td>
+<q-td :props="props" class="hw-audit-cell"><div>{{ props.value }}</div>
+  <div class="hw-soft hw-small">{{ props.row.client }}</div>
+  <div class="hw-soft hw-small hw-narrow-line">{{ props.row.at }}</div></q-td>
 """
 _DETAILS = """
-<q-td :props="props" class="hw-mono hw-small hw-wrap" style="min-width: 20rem">{{ props.value }}</q-td>
+<q-td :props="props" class="hw-only-wide hw-mono hw-small hw-wrap" style="min-width: 14rem">
+  {{ props.value }}</q-td>
+"""
+_OF = """
+<q-td :props="props" class="hw-audit-cell hw-audit-of">
+  <span class="hw-narrow-line hw-soft hw-small">{{ props.row.what }}</span> {{ props.value }}</q-td>
 """
 _OUTCOME = """
 <q-td :props="props"><span :class="'hw-state hw-' + props.row.tone">
@@ -39,7 +46,7 @@ _OUTCOME = """
 def show(visit: Visit) -> None:
     elements.heading(
         "Audit",
-        "Who changed topics, settings, users, permissions, quotas and groups; newest first.",
+        "Who changed topics, settings, users, permissions, quotas, groups, webhooks and parts; newest first.",
     )
 
     def draw(found: list[Entry]) -> None:
@@ -47,14 +54,19 @@ def show(visit: Visit) -> None:
         table.set_visibility(bool(found))
         none.set_visibility(not found)
 
-    live.keep(partial(newest, visit.context.log, SHOWN), draw, EVERY_S)
+    live.keep(partial(_load, visit), draw, EVERY_S)
     with ui.element("div").classes("hw-tools"):
         words = ui.input("Filter").props("dense outlined clearable").classes("hw-goto")
     with elements.card() as card:
         card.props["aria-label"] = "Changes"
         table = ui.table(columns=_COLUMNS, rows=[], row_key="id", pagination=50)
         table.classes("hw-list").props('flat :rows-per-page-options="[50, 0]"')
-        for name, slot in (("who", _WHO), ("details", _DETAILS), ("outcome", _OUTCOME)):
+        for name, slot in (
+            ("who", _WHO),
+            ("name", _OF),
+            ("details", _DETAILS),
+            ("outcome", _OUTCOME),
+        ):
             table.add_slot(f"body-cell-{name}", slot)
         table.bind_filter_from(words, "value", lambda value: value or "")
         none = ui.element("div").classes("full-width")
@@ -67,12 +79,20 @@ def show(visit: Visit) -> None:
         none.set_visibility(False)
 
 
+def _load(visit: Visit) -> list[Entry]:
+    """What the broker wrote down, and what was asked of the project's own parts."""
+    deeds = visit.context.watch.parts.history()[-SHOWN:]
+    found = newest(visit.context.log, SHOWN)
+    found += [Entry(each.at_ms, each.by, "", "", each.what, "part", each.name) for each in deeds]
+    return sorted(found, key=lambda entry: -entry.at_ms)[:SHOWN]
+
+
 def row_of(number: int, entry: Entry) -> dict[str, object]:
     """As the table shows it."""
     return {
         "id": number,
         "at": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at_ms / 1000)),
-        "who": entry.principal or "unknown",
+        "who": entry.who or "unknown",
         "client": " from ".join(filter(None, (entry.client_id, entry.host))),
         "what": entry.what,
         "name": f"{entry.kind} {entry.name}",

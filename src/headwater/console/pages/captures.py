@@ -1,16 +1,26 @@
-"""Captures: where each is in its database, what the database keeps for it, how far its snapshot is."""
+"""Captures: where each is in its database, what the database keeps for it, how far its snapshot is.
+
+One capture: the same, with how far behind it was over time, and its tables.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from functools import partial
+from urllib.parse import quote
 
 from nicegui import ui
 
-from headwater.console import elements
+from headwater.client import topics
+from headwater.client.errors import NotThere
+from headwater.client.topics import Topic
+from headwater.console import elements, live
 from headwater.console.addresses import link
 from headwater.console.cards import Cards, Said, StateWord
+from headwater.console.charts import Chart
 from headwater.console.context import Visit
-from headwater.console.live import keep
+from headwater.console.forms.parts import PartButtons
 from headwater.console.pages import Page
 from headwater.console.sentences import ago, duration, number, size
 from headwater.console.watching.captures import CaptureNow
@@ -32,7 +42,7 @@ def show(visit: Visit) -> None:
     cards = Cards[CaptureNow](
         lambda c: c.name, lambda c: _Card(c, chosen=c.name == chosen), "hw-grid-wide"
     )
-    keep(visit.context.watch.captures.now, cards.draw, 2.0)
+    live.keep(visit.context.watch.captures.now, cards.draw, 2.0)
 
 
 class _Card:
@@ -43,7 +53,8 @@ class _Card:
         self.element.props["aria-label"] = f"Capture {capture.name}"
         with self.element:
             with ui.element("div").classes("hw-row"):
-                ui.label(capture.name).classes("hw-title")
+                with ui.element("span").classes("hw-title"):
+                    ui.link(capture.name, f"/captures/{quote(capture.name, safe='')}")
                 self._phase, self._process = StateWord(), StateWord()
             ui.label(capture.database).classes("hw-soft hw-mono hw-wrap")
             self._trouble = Said("hw-wrong hw-wrap", role="alert")
@@ -103,4 +114,105 @@ def _behind(now: CaptureNow) -> str:
     return "–"
 
 
-PAGES = [Page("/captures", "Captures", show, icon="storage", order=30)]
+EVERY_S = 2.0
+_WIDE = {"classes": "hw-only-wide", "headerClasses": "hw-only-wide"}
+_TABLES: list[dict[str, object]] = [
+    {"name": "topic", "label": "Topic", "field": "topic", "align": "left"},
+    {"name": "records", "label": "Changes kept", "field": "records"},
+    {"name": "size", "label": "Size", "field": "size", **_WIDE},
+    {"name": "partitions", "label": "Partitions", "field": "partitions", **_WIDE},
+]
+_TOPIC = """
+<q-td :props="props"><a class="hw-mono" :href="'/topics/' + props.value">{{ props.value }}</a></q-td>
+"""
+
+
+def show_one(visit: Visit) -> None:
+    name = visit.params["capture"]
+    with ui.element("div").classes("hw-head"):
+        elements.heading(name, "Capture")
+        with ui.element("div").classes("hw-actions"):
+            buttons = PartButtons(visit, f"capture {name}")
+            ui.link("All captures", "/captures").classes("hw-button-link")
+    cards = Cards[CaptureNow](lambda c: c.name, lambda c: _Card(c, chosen=False), "hw-grid-one")
+
+    def draw(now: CaptureNow) -> None:
+        cards.draw([now])
+        if now.part is not None:
+            buttons.update(now.part)
+        kept.draw(now)
+
+    live.keep(partial(_named, visit, name), draw, EVERY_S)
+    kept = _Kept(visit, name)
+    with elements.card("Tables"):
+        table = ui.table(columns=_TABLES, rows=[], row_key="topic")
+        table.classes("hw-list").props("flat dense hide-bottom")
+        table.props["no-data-label"] = "Nothing has been captured yet."
+        table.add_slot("body-cell-topic", _TOPIC)
+    live.keep(partial(_topics, visit, name), lambda found: _fill(table, found), EVERY_S * 2)
+
+
+def _named(visit: Visit, name: str) -> CaptureNow:
+    for each in visit.context.watch.captures.now():
+        if each.name == name:
+            return each
+    raise NotThere(
+        f"this project has no capture {name!r}", hint="the page of captures shows those that it has"
+    )
+
+
+def _topics(visit: Visit, name: str) -> list[Topic]:
+    return [each for each in topics.listed(visit.context.log) if each.name.startswith(f"{name}.")]
+
+
+def _fill(table: ui.table, found: Sequence[Topic]) -> None:
+    table.rows = [
+        {
+            "topic": each.name,
+            "records": number(each.offsets),
+            "size": size(each.bytes),
+            "partitions": len(each.partitions),
+        }
+        for each in found
+    ]
+
+
+class _Kept:
+    """What the database keeps for it, and how far behind it was over the last minutes."""
+
+    def __init__(self, visit: Visit, name: str) -> None:
+        self._watch, self._name = visit.context.watch.captures, name
+        self._shown: tuple[tuple[str, str | int], ...] | None = None
+        with elements.card("In the database") as self._card:
+            self._facts = ui.element("dl").classes("hw-facts")
+        with elements.card("Behind the database") as self._lag:
+            self._bytes, self._seconds = Chart("bytes behind"), Chart("seconds behind")
+
+    def draw(self, now: CaptureNow) -> None:
+        facts = now.lag.facts if now.lag else ()
+        self._card.set_visibility(bool(facts))
+        if facts != self._shown:
+            self._shown = facts
+            self._facts.clear()
+            with self._facts:
+                for name, value in facts:
+                    with ui.element("dt"):
+                        ui.label(name)
+                    with ui.element("dd").classes("hw-mono"):
+                        ui.label(size(value) if isinstance(value, int) else value)
+        past = self._watch.past(self._name)
+        self._line(self._bytes, [(at, lag) for at, lag, _ in past if lag is not None])
+        self._line(self._seconds, [(at, lag) for at, _, lag in past if lag is not None])
+        self._lag.set_visibility(any(one is not None for each in past for one in each[1:]))
+
+    @staticmethod
+    def _line(chart: Chart, points: Sequence[tuple[float, float]]) -> None:
+        chart.set_visibility(bool(points))
+        if points:
+            chart.set([at for at, _ in points], [lag for _, lag in points])
+
+
+PAGES = [
+    Page("/captures", "Captures", show, icon="storage", order=30),
+    Page("/captures/{capture}", "Capture", show_one),
+]

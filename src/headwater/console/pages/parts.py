@@ -17,6 +17,7 @@ from headwater.console import elements
 from headwater.console.addresses import link
 from headwater.console.cards import Cards, Said, StateWord
 from headwater.console.context import Visit
+from headwater.console.forms.parts import PartButtons
 from headwater.console.live import keep
 from headwater.console.pages import Page
 from headwater.console.sentences import duration
@@ -24,7 +25,15 @@ from headwater.console.watching.parts import last_lines
 from headwater.project.record import Entry
 
 LINES = 400
-TONES: dict[str, elements.Tone] = {"running": "good", "starting": "warn", "waiting": "bad"}
+TONES: dict[str, elements.Tone] = {
+    "running": "good",
+    "starting": "warn",
+    "restarting": "warn",
+    "waiting": "bad",
+    "failing": "bad",
+    "pausing": "warn",
+    "paused": "warn",
+}
 Found = tuple[bool, Sequence[Entry], list[str]]
 
 
@@ -38,12 +47,12 @@ def show(visit: Visit) -> None:
         )
         return
     name = visit.query.get("name")
-    shown = _Shown(name)
+    shown = _Shown(visit, name)
     keep(lambda: _look(visit, name), shown.draw, 1.0)
 
 
 def _look(visit: Visit, name: str | None) -> Found:
-    is_up, entries = visit.context.watch.parts.read()
+    is_up, entries = visit.context.watch.parts.all()
     chosen = next((each for each in entries if each.name == name), None)
     return is_up, entries if is_up else [], last_lines(Path(chosen.log), LINES) if chosen else []
 
@@ -51,9 +60,11 @@ def _look(visit: Visit, name: str | None) -> Found:
 class _Shown:
     """The page: cards, and the log of the one that was chosen."""
 
-    def __init__(self, name: str | None) -> None:
+    def __init__(self, visit: Visit, name: str | None) -> None:
         self._name = name
-        self._cards = Cards[Entry](lambda e: e.name, lambda e: _Card(e, chosen=e.name == name))
+        self._cards = Cards[Entry](
+            lambda e: e.name, lambda e: _Card(visit, e, chosen=e.name == name)
+        )
         self._lines: list[str] = []
         self._made = False
 
@@ -85,25 +96,29 @@ class _Shown:
 
 
 class _Card:
-    def __init__(self, entry: Entry, *, chosen: bool) -> None:
-        target = link("/parts", name=entry.name)
-        self.element: ui.element = ui.link(target=target).classes("hw-card hw-choice")
-        if chosen:
-            self.element.props('aria-current="true"')
+    def __init__(self, visit: Visit, entry: Entry, *, chosen: bool) -> None:
+        self.element = ui.element("div").classes("hw-card hw-part" + " hw-chosen" * chosen)
         with self.element:
-            with ui.element("div").classes("hw-row"):
-                ui.label(entry.name).classes("hw-title")
-                self._state = StateWord()
-            self._since = ui.label().classes("hw-soft hw-small")
-            self._restarts = Said("hw-small hw-wrap")
+            around = ui.link(target=link("/parts", name=entry.name)).classes("hw-plain")
+            if chosen:
+                around.props('aria-current="true"')
+            with around:
+                with ui.element("div").classes("hw-row"):
+                    ui.label(entry.name).classes("hw-title")
+                    self._state = StateWord()
+                self._since = ui.label().classes("hw-soft hw-small")
+                self._restarts = Said("hw-small hw-wrap")
+            self._buttons = PartButtons(visit, entry.name)
 
     def update(self, now: Entry) -> None:
         self._state.set(now.state, TONES.get(now.state, "calm"))
-        since = duration(max(0.0, time.time() - now.since))
-        self._since.set_text(f"for {since}" + (f", process {now.pid}" if now.pid else ""))
+        self._buttons.update(now)
+        since = duration(max(0.0, time.time() - now.since)) if now.since else ""
+        by = f" by {now.asked_by}" if now.asked_by else f", process {now.pid}" if now.pid else ""
+        self._since.set_text(f"for {since}{by}" if since else "")
         times = "once" if now.restarts == 1 else f"{now.restarts} times"
         said = f"Started again {times}; last: {now.reason or 'no reason given'}"
-        self._restarts.set(said if now.restarts else None)
+        self._restarts.set(now.reason if now.state == "failing" else said if now.restarts else None)
 
 
 _TO_THE_END = """

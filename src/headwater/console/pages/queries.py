@@ -83,18 +83,25 @@ class _Card:
         self._rate.set_text(f"{short(rows_per_second(now))}/s")
         batches = [each for each in now.history if each.get("batches")]
         self._batch.set_text(_milliseconds(batches[-1]["batch_ms_max"] if batches else None))
-        self._fresh.set_text(_seconds(last.get("freshness_seconds")))
+        is_idle = last.get("lag_records") == 0 and not last.get("batches")
+        self._fresh.set_text("up to date" if is_idle else _seconds(last.get("freshness_seconds")))
         self._behind.set_text(_behind(last))
         self._watermark.set_text(_watermark(last.get("watermark")))
         rows, held = last.get("state_rows"), last.get("state_bytes")
         self._held.set_text(f"{short(rows)} rows, {size(held)}" if rows else "none")
         self._late.set_text(number(sum(int(each.get("late_rows") or 0) for each in now.history)))
         self._times.set_text(_times(last.get("durations_ms") or {}))
-        self._chart.set(
-            [each["at_ms"] for each in batches],
-            [float(each.get("processed_rows_per_second") or 0) for each in batches],
-            [float(each.get("batch_ms_max") or 0) for each in batches],
-        )
+        self._chart.set(*lines_of(now))
+
+
+def lines_of(now: QueryNow) -> tuple[list[float], list[float], list[float]]:
+    """When, rows per second, and time per batch; nothing where there was no batch: the last is not now."""
+    told = [(each, bool(each.get("batches"))) for each in now.history]
+    return (
+        [float(each["at_ms"]) for each, _ in told],
+        [float(each.get("processed_rows_per_second") or 0) if did else 0.0 for each, did in told],
+        [float(each.get("batch_ms_max") or 0) if did else 0.0 for each, did in told],
+    )
 
 
 def _behind(last: dict[str, Any]) -> str:

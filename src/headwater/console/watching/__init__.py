@@ -5,7 +5,8 @@
     captures  position, lag, snapshot
     queries   what Spark's queries tell the log about themselves
     views     where views are, and how fresh
-    broker    how the broker says it is
+    letters   dead letters that wait
+    rows      rows of a view, by key, by words, page by page
 
 `Watch` holds them together. Everything here blocks, and is called from threads.
 """

@@ -18,7 +18,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-class Remembered(Generic[T]):
+class Cached(Generic[T]):
     """The last answer of `load`, at most `for_s` seconds old."""
 
     def __init__(

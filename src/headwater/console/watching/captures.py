@@ -7,6 +7,8 @@ and says in its log.
 from __future__ import annotations
 
 import re
+import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +19,16 @@ from headwater.capture.config import CaptureConfig, from_mapping
 from headwater.capture.positions import read_positions
 from headwater.capture.source import open_source
 from headwater.client.log import Log
-from headwater.console.watching.cache import Remembered
+from headwater.console.watching.cache import Cached
 from headwater.console.watching.parts import Parts, last_lines
 from headwater.errors import HeadwaterError
 from headwater.project.file import Project
 from headwater.project.record import Entry
 
 FOR_S = 3.0
+SAMPLES_MAX = 600
+Sample = tuple[float, int | None, float | None]
+"""When (in ms), bytes and seconds behind the database."""
 _SNAPSHOT = re.compile(
     r"snapshot of (?P<table>.+): (?P<rows>[\d,]+) of about (?P<expected>[\d,]+) rows, .*"
     r"\(table (?P<table_number>\d+) of (?P<tables>\d+)\)$"
@@ -60,7 +65,12 @@ class Captures:
         self, log: Log, client: Mapping[str, str], project: Project | None, parts: Parts
     ) -> None:
         self._log, self._client, self._project, self._parts = log, client, project, parts
-        self._now = Remembered(self._look, FOR_S)
+        self._now = Cached(self._look, FOR_S)
+        self._past: dict[str, deque[Sample]] = {}
+
+    def past(self, name: str) -> list[Sample]:
+        """How far behind it was, whenever somebody looked; the oldest first."""
+        return list(self._past.get(name, ()))
 
     def now(self) -> list[CaptureNow]:
         return self._now.get()
@@ -92,6 +102,9 @@ class Captures:
             lag = _lag(config)
         except HeadwaterError as error:
             trouble = trouble or str(error)
+        if lag is not None:
+            sample = (time.time() * 1000, lag.bytes, lag.seconds)
+            self._past.setdefault(name, deque(maxlen=SAMPLES_MAX)).append(sample)
         position = stored["position"] if stored else None
         phase = "unknown" if trouble and stored is None else phase_of(position)
         return CaptureNow(

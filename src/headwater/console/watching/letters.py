@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headwater.browse.dead_letters.survey import dead_letter_topics, open_letters
 from headwater.client.log import TIMEOUT_S, Log
-from headwater.console.watching.cache import Remembered
+from headwater.console.watching.cache import Cached
 
 FOR_S = 5.0
 LETTERS_MOST = 1000
@@ -15,7 +15,7 @@ class Letters:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._waiting = Remembered(self._look, FOR_S)
+        self._waiting = Cached(self._look, FOR_S)
 
     def waiting(self) -> dict[str, int]:
         """Topic → letters that nobody has dealt with; those without any are left out."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headwater.project import record
+from headwater.project import control, record, troubles
+from headwater.project.control import Deed, Wish
 from headwater.project.file import Project
+from headwater.project.parts import EDGES, PIPELINES
 from headwater.project.record import Entry
+from headwater.project.troubles import Trouble
 
 TAIL_BYTES = 256 * 1024
 
@@ -17,15 +20,62 @@ class Parts:
     """Read anew at each call: it is one small file."""
 
     def __init__(self, project: Project | None) -> None:
+        self._project = project
         self._folder = None if project is None else project.folder / record.FOLDER
 
     def read(self) -> tuple[bool, Sequence[Entry]]:
         """Whether the project is up, and its parts."""
         return (False, []) if self._folder is None else record.read(self._folder)
 
+    def all(self) -> tuple[bool, Sequence[Entry]]:
+        """Processes, the bridges and webhooks within the edges, the views within the pipelines."""
+        is_up, entries = self.read()
+        if self._project is None or not is_up:
+            return is_up, entries
+        known = {each.name: each for each in entries}
+        paused = control.read(control.folder_of(self._project)).paused
+        names = dict.fromkeys((*control.names_of(self._project), *paused))
+        troubled = troubles.read(control.folder_of(self._project))
+        inner = [
+            _within(name, known, paused.get(name), troubled.get(name))
+            for name in names
+            if name not in known
+        ]
+        return is_up, [*entries, *inner]
+
+    def view(self, name: str) -> Entry | None:
+        """One view as a part of the project; None where there is no project that runs it."""
+        is_up, entries = self.read()
+        if self._project is None or not is_up or not self._project.pipelines:
+            return None
+        paused = control.read(control.folder_of(self._project)).paused
+        known = {each.name: each for each in entries}
+        return _within(control.VIEW + name, known, paused.get(control.VIEW + name))
+
+    def history(self) -> Sequence[Deed]:
+        """What people have asked for."""
+        if self._project is None:
+            return ()
+        return control.read(control.folder_of(self._project)).history
+
     def named(self, name: str) -> Entry | None:
         is_up, entries = self.read()
         return next((each for each in entries if is_up and each.name == name), None)
+
+
+def _within(
+    name: str, known: Mapping[str, Entry], wish: Wish | None, trouble: Trouble | None = None
+) -> Entry:
+    """A bridge, a webhook or a view: it runs where its process runs, unless somebody paused it, or it gets
+    nothing done there."""
+    if wish is not None:
+        return Entry(name, "paused", since=wish.at_ms / 1000, asked_by=wish.by)
+    process = known.get(PIPELINES if name.startswith(control.VIEW) else EDGES)
+    if process is None:
+        return Entry(name, "stopped")
+    if trouble is not None and process.state == "running":
+        return Entry(name, "failing", since=trouble.since, reason=trouble.reason, log=process.log)
+    return Entry(name, process.state, since=process.since, log=process.log)
 
 
 def last_lines(path: Path, count: int) -> list[str]:

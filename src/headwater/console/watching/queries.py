@@ -98,6 +98,16 @@ class Queries:
         now_ms = time.time_ns() // 1_000_000
         return [now_of(name, said[name], now_ms) for name in sorted(said)]
 
+    def following(self) -> frozenset[str]:
+        """Groups that have no members, and are the positions of queries that run."""
+        return frozenset(each.group for each in self.now() if each.state == "running")
+
+    def of(self, name: str) -> QueryNow | None:
+        """The one of this name."""
+        with self._lock:
+            said = list(self._said.get(name, ()))
+        return now_of(name, said, time.time_ns() // 1_000_000) if said else None
+
     def take(self, value: bytes | None) -> None:
         """One record of the topic; what is not in its form is nobody's."""
         try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.client.log import Log
-from headwater.console.watching.cache import Remembered
+from headwater.console.watching.cache import Cached
 from headwater.console.watching.queries import Queries
 from headwater.errors import HeadwaterError
 from headwater.pipelines.declarations import View
@@ -43,7 +43,7 @@ class Views:
 
     def __init__(self, log: Log, project: Project | None, queries: Queries) -> None:
         self._log, self._project, self._queries = log, project, queries
-        self._now = Remembered(self._look, FOR_S)
+        self._now = Cached(self._look, FOR_S)
         self._stamp: tuple[tuple[str, int], ...] = ()
         self._declared: list[View] = []
         self._mistake: HeadwaterError | None = None

@@ -1,7 +1,7 @@
 """Alerts: rules on topics, views and groups, and word to people when they begin and cease to hold.
 
     rules    `when = …`; pure        record_rules  rules that look at each record
-    windows  the last minutes; pure  watcher       rules that measure
+    runner   what there is to run    watcher       rules that measure, over the last minutes
     judge    what is news; pure      measurement   lag and silence, one look
     notices  what was said: a topic  senders       by mail, as a command, into a topic
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def services(context: Context) -> list[Service]:
     """Two for each [edges.alerts.NAME]: one that looks, one that tells."""
-    from headwater.edges.alerts.alert_services import started
+    from headwater.edges.alerts.runner import started
 
     return [
         service

@@ -6,6 +6,7 @@ its rule begins to hold, and recovers when it ceases to; in between it is silent
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -157,9 +158,14 @@ def number_at(decoder: Decoder, record: Record, path: str) -> float | None:
     if record.value is None:
         return None
     found = field_of(decoder.decode(record.value, record.topic).value, path.split("."))
-    if isinstance(found, bool) or not isinstance(found, int | float):
+    if isinstance(found, bool) or not isinstance(found, int | float) or found != found:
         return None
-    return float(found)
+    return finite(found)
+
+
+def finite(number: float) -> float:
+    """As JSON has it: what is beyond all floats is the largest, for whoever sends it shall end no alert."""
+    return float(max(-sys.float_info.max, min(sys.float_info.max, number)))
 
 
 def _said_of(path: str, subject: str | None, value: float, beyond: Beyond) -> str:

@@ -14,19 +14,32 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TypedDict
+
+import msgspec
 
 from headwater.client import ranges
 from headwater.client.errors import NotThere
 from headwater.client.log import Log
+from headwater.client.namespace import ALERTS
 from headwater.client.publisher import Draft
 from headwater.client.records import Record
 from headwater.edges.webhooks.delivery import Place
 
-TOPIC = "headwater.alerts"
+TOPIC = ALERTS
 SETTINGS = {"cleanup_policy": "compact", "min_compaction_lag_ms": str(7 * 24 * 3600 * 1000)}
 SHOWN_CHARACTERS = 2000
 FIRING, RECOVERED, MATCHED = "firing", "recovered", "matched"
+
+
+class Shown(TypedDict):
+    """A record for people, shortened."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: str | None
+    value: str | None
 
 
 @dataclass(frozen=True)
@@ -40,7 +53,7 @@ class Notice:
     subject: str | None = None
     value: float | None = None
     since_ms: int | None = None
-    record: dict[str, Any] | None = None
+    record: Shown | None = None
 
     def draft(self) -> Draft:
         about = self.subject
@@ -78,22 +91,26 @@ class Said:
             self.through[place] = max(offset, self.through.get(place, -1))
 
 
-def shown(record: Record) -> dict[str, Any]:
-    """A record for people, shortened."""
-
+def shown(record: Record) -> Shown:
     def text(data: bytes | None) -> str | None:
         return None if data is None else data[:SHOWN_CHARACTERS].decode("utf-8", "replace")
 
-    place = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
-    return {**place, "key": text(record.key), "value": text(record.value)}
+    return Shown(
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        key=text(record.key),
+        value=text(record.value),
+    )
 
 
 def notice_of(value: bytes | None) -> Notice | None:
-    """None for what is none of ours."""
+    """None for what is none of ours: other clients may write the topic, too."""
     try:
-        return Notice(**json.loads(value or b""))
-    except (ValueError, TypeError):
+        found = msgspec.json.decode(value or b"", type=Notice)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+    return found if found.state in (FIRING, RECOVERED, MATCHED) else None
 
 
 def said(alert: str, values: Iterable[bytes | None]) -> Said:

@@ -12,10 +12,12 @@ import re
 import signal
 import smtplib
 import ssl
+import tempfile
 from collections.abc import Sequence
 from email.message import EmailMessage
 from email.utils import formatdate
-from urllib.parse import urlsplit
+from typing import IO
+from urllib.parse import quote, urlsplit
 
 from headwater.client.publisher import Draft
 from headwater.edges.alerts.config import Command, Mail, ToTopic
@@ -26,6 +28,7 @@ from headwater.errors import HeadwaterError
 
 _PORTS = {"smtp": 25, "smtps": 465, "smtp+starttls": 587}
 _SHOWN = 500
+_NO_NOTICE = Outcome(False, "it is no notice: another client has written it", is_final=True)
 _HARMLESS = re.compile(r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|PWD")
 
 
@@ -34,8 +37,11 @@ class Mailer:
         self._mail = mail
 
     async def send(self, delivery: Delivery) -> Outcome:
+        notice = notice_of(delivery.record.value)
+        if notice is None:
+            return _NO_NOTICE
         try:
-            await asyncio.to_thread(self._send, message_of(self._mail, delivery))
+            await asyncio.to_thread(self._send, message_of(self._mail, delivery, notice))
         except (smtplib.SMTPException, OSError) as error:
             return Outcome(False, f"{self._mail.server}: {type(error).__name__}: {error}")
         return Outcome(True)
@@ -60,12 +66,11 @@ class Mailer:
             server.send_message(message, self._mail.sender, list(self._mail.receivers))
 
 
-def message_of(mail: Mail, delivery: Delivery) -> EmailMessage:
-    notice = _notice(delivery)
+def message_of(mail: Mail, delivery: Delivery, notice: Notice) -> EmailMessage:
     message = EmailMessage()
     message["From"], message["To"] = mail.sender, ", ".join(mail.receivers)
     message["Date"] = formatdate(delivery.record.timestamp_ms / 1000)
-    message["Message-ID"] = f"<{delivery.id}@headwater>"
+    message["Message-ID"] = f"<{_word(delivery.id)}@headwater>"
     message["Subject"] = _line(f"[headwater] {notice.alert} {notice.state}: {notice.summary}")
     message["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody's holiday is to answer it
     message.set_content("\n".join(_lines(notice)) + "\n")
@@ -79,22 +84,33 @@ class Runner:
         self._command = command
 
     async def send(self, delivery: Delivery) -> Outcome:
-        notice = _notice(delivery)
+        value = delivery.record.value or b""
+        notice = notice_of(value)
+        if notice is None:
+            return _NO_NOTICE
         own = {"HEADWATER_ALERT": notice.alert, "HEADWATER_STATE": notice.state}
         try:
-            child = await asyncio.create_subprocess_exec(
-                *self._command.words,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.PIPE,
-                env={**_environment(), **own, "HEADWATER_DELIVERY": delivery.id},
-                start_new_session=True,  # so that its children end with it
-            )
+            # A file, for a pipe breaks where a program reads nothing: it would be told again.
+            with await asyncio.to_thread(_file_of, value) as said:
+                child = await asyncio.create_subprocess_exec(
+                    *self._command.words,
+                    stdin=said,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=asyncio.subprocess.PIPE,
+                    env={**_environment(), **own, "HEADWATER_DELIVERY": _word(delivery.id)},
+                    start_new_session=True,  # so that its children end with it
+                )
         except OSError as error:
             return Outcome(False, f"{self._command.words[0]}: {error.strerror or error}")
+        return await self._ended(child)
+
+    async def close(self) -> None:
+        pass
+
+    async def _ended(self, child: asyncio.subprocess.Process) -> Outcome:
         try:
             async with asyncio.timeout(self._command.timeout_s):
-                _, said = await child.communicate(delivery.record.value or b"")
+                _, said = await child.communicate()
         except TimeoutError:
             return Outcome(False, f"no end within {self._command.timeout_s:g} s")
         finally:
@@ -103,9 +119,6 @@ class Runner:
             return Outcome(True)
         words = said[-_SHOWN:].decode("utf-8", "replace").strip()
         return Outcome(False, f"exit code {child.returncode}" + (f": {words}" if words else ""))
-
-    async def close(self) -> None:
-        pass
 
 
 def _environment() -> dict[str, str]:
@@ -141,10 +154,16 @@ def _end(child: asyncio.subprocess.Process) -> None:
             pass
 
 
-def _notice(delivery: Delivery) -> Notice:
-    found = notice_of(delivery.record.value)
-    assert found is not None, "only notices of this alert are let through"
+def _file_of(value: bytes) -> IO[bytes]:
+    found = tempfile.TemporaryFile()  # noqa: SIM115 - who starts the program closes it
+    found.write(value)
+    found.seek(0)
     return found
+
+
+def _word(delivery: str) -> str:
+    """An id as it is in a header or the environment: of what is sent again, anybody may have written it."""
+    return quote(delivery, safe="._-")
 
 
 def _line(text: str) -> str:

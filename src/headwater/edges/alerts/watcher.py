@@ -26,7 +26,7 @@ from headwater.client.records import Record
 from headwater.client.tail import follow
 from headwater.edges.alerts import measurement, notices
 from headwater.edges.alerts.config import Alert
-from headwater.edges.alerts.judge import Judge, number_at
+from headwater.edges.alerts.judge import Judge, finite, number_at
 from headwater.edges.alerts.rules import Aggregate
 from headwater.edges.appender import Appender
 from headwater.edges.webhooks import letters
@@ -183,7 +183,7 @@ class Window:
         number = int(min(at_ms, now_ms) // self._bucket_ms)  # clocks of senders may be ahead
         bucket = self._buckets.setdefault(number, _Bucket())
         bucket.count += 1
-        bucket.total += value
+        bucket.total = finite(bucket.total + value)
         bucket.least, bucket.most = min(bucket.least, value), max(bucket.most, value)
 
     def value(self, fold: str, now_ms: float) -> float | None:
@@ -194,7 +194,7 @@ class Window:
         count = sum(each.count for each in found)
         if fold == "count":
             return count
-        total = sum(each.total for each in found)
+        total = finite(sum(each.total for each in found))
         if fold == "sum":
             return total
         if not count:

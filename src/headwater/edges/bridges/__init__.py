@@ -3,7 +3,7 @@
 contract   what a bridge is: `Inbound`, `Outbound`, for ours and for other people's
 registry   which class an address means: our schemes, entry points, `module:Class`
 config     a section of headwater.toml, checked
-bridge_services   what runs, with inbound, reader and letters (dead ones)
+runner     what runs, with inbound, reader and letters (dead ones)
 zeromq, mqtt, amqp   three other worlds; UDP and multicast are in `edges.udp` and `edges.multicast`
 """
 
@@ -22,6 +22,6 @@ __all__ = ["check", "services"]
 
 def services(context: Context) -> list[Service]:
     """One for each section."""
-    from headwater.edges.bridges import bridge_services
+    from headwater.edges.bridges import runner
 
-    return bridge_services.services(context)
+    return runner.services(context)

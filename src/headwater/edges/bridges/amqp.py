@@ -11,7 +11,7 @@ A message and a record:
     timestamp  the message's, where it has one
 
 A message is acknowledged when the log has it; until then the queue keeps it, and gives it again to
-whoever comes next. Out: persistent messages, each confirmed by the broker. Called by `bridge_services`.
+whoever comes next. Out: persistent messages, each confirmed by the broker. Called by `runner`.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from aiormq import spec
     from aiormq.abc import DeliveredMessage
 
+_LAST_S = 253_402_300_799
+"""The last second of the year 9999."""
 KEYS = ("routing-key", "message-id", "none")
 TOMBSTONE = "headwater-tombstone"
 PERSISTENT = 2
@@ -100,8 +102,13 @@ def properties_of(record: Record) -> spec.Basic.Properties:
         **{**known, "message_id": record.id},
         headers=own,
         delivery_mode=PERSISTENT,
-        timestamp=datetime.fromtimestamp(record.timestamp_ms // 1000, UTC),
+        timestamp=_moment(record.timestamp_ms // 1000),
     )
+
+
+def _moment(at_s: int) -> datetime | None:
+    """None before 1970, as of a record without a time, and where no calendar goes: AMQP has no such times."""
+    return datetime.fromtimestamp(at_s, UTC) if 0 <= at_s <= _LAST_S else None
 
 
 def _text(value: bytes | None) -> str | bytearray | None:

@@ -1,6 +1,6 @@
 """What a bridge to another system is: one small class for each way, `Inbound` or `Outbound`.
 
-Called by `bridge_services`, which does the rest: it reads and writes the log, keeps the position, restarts
+Called by `runner`, which does the rest: it reads and writes the log, keeps the position, restarts
 what fails, counts, and puts what cannot be stored or sent among the dead letters. `config` finds the
 class for an address. `headwater.testing.bridges` has the tests that every bridge must pass.
 
@@ -96,7 +96,7 @@ class Message:
     """Not into the topic itself but the one beside it: `.gaps` for TOPIC.gaps."""
     refused: str | None = None
     """Why it is no good: it goes to TOPIC.dead-letters with this sentence."""
-    token: Any = None
+    token: object = None
     """For the bridge: what it needs in order to acknowledge."""
 
 
@@ -132,7 +132,7 @@ class Bridge:
     async def close(self) -> None:
         """Let go of everything; also after a failure, in whatever state it is."""
 
-    def status(self) -> Mapping[str, Any]:
+    def status(self) -> Mapping[str, object]:
         """Whatever is worth showing in `GET /status`: plain JSON, cheap to ask for."""
         return {}
 

@@ -1,6 +1,6 @@
 """What a bridge brought in, into the log: each message to its topic, however long that takes.
 
-Called by `bridge_services`. A log that is away or overloaded is waited for, with the messages in hand: ending
+Called by `runner`. A log that is away or overloaded is waited for, with the messages in hand: ending
 the bridge instead would lose those of a source that does not send again. Where an outcome is not known, the
 messages from the first such one on are appended again, in order. One that the log refuses for itself (too
 large, no key in a compacted topic, not as the topic's schema has it) goes to the dead letters.
@@ -115,7 +115,8 @@ class Storing:
             return await self._appended_once(topic, messages)
         appender = self._context.appender
         try:
-            if _is_plain(messages):
+            known = await appender.topics.find(topic)
+            if _is_plain(messages, min(PLAIN_BYTES_MAX, known.batch_bytes_max // 2)):
                 values = [message.value or b"" for message in messages]
                 await appender.append_values(topic, values, [each.key for each in messages])
                 return [None] * len(messages)
@@ -216,13 +217,14 @@ def _check_blame(error: HeadwaterError | None) -> None:
         raise error
 
 
-def _is_plain(messages: Sequence[Message]) -> bool:
-    """Many small values and nothing else, as devices send them: one call for all of them."""
+def _is_plain(messages: Sequence[Message], bytes_max: int) -> bool:
+    """Many small values and nothing else, as devices send them: one call for all of them. Where one may be
+    refused, each is to have an outcome of its own: else all would have to be sent again."""
     return len(messages) >= PLAIN_MIN and not any(
         message.headers
         or message.timestamp_ms is not None
         or message.value is None
-        or len(message.value) > PLAIN_BYTES_MAX
+        or len(message.value) + len(message.key or b"") > bytes_max
         for message in messages
     )
 

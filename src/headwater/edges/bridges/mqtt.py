@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from headwater.edges.bridges.addresses import filled
 from headwater.edges.bridges.contract import End, Inbound, Message, Outbound, Record, Refusal
@@ -43,7 +43,8 @@ class Subscription(Inbound):
     LOSES = (
         "nothing at QoS 1 that the broker has accepted and keeps (its own limits and its disk decide: "
         "Mosquitto saves every half hour unless autosave_interval says otherwise); what is published at "
-        "QoS 0 while the edges are away; duplicates are possible after a crash"
+        "QoS 0 while the edges are away; packets of more than 16 MiB, which an MQTT 5 broker drops for us; "
+        "duplicates are possible after a crash"
     )
     OPTIONS: ClassVar[Mapping[str, Any]] = {**OPTIONS, "key": "topic", "session_hours": 168}
     REDELIVERS = True
@@ -92,7 +93,7 @@ class Subscription(Inbound):
     async def stored(self, messages: Sequence[Message]) -> None:
         self._connection.check()
         for message in messages:
-            number, qos = message.token
+            number, qos = cast(tuple[int, int], message.token)
             if qos:
                 self._connection.client.ack(number, qos)
 
@@ -100,7 +101,7 @@ class Subscription(Inbound):
         if hasattr(self, "_connection"):
             await self._connection.close()
 
-    def status(self) -> Mapping[str, Any]:
+    def status(self) -> Mapping[str, object]:
         return {"dropped_at_qos_0": self._dropped} if hasattr(self, "_dropped") else {}
 
 
@@ -157,14 +158,15 @@ class Publication(Outbound):
     def _publish(self, record: Record) -> None:
         self._connection.check()
         try:
+            topic, value = filled(address_of(self.end).path, record), record.value or b""
+            given = properties_of(record) if self._connection.is_v5 else None
+            most = self._connection.packet_bytes_max
+            if most and given and packet_bytes(topic, value, len(given.pack())) > most:
+                raise ValueError(f"the MQTT broker takes packets of {most} bytes")
             info = self._connection.client.publish(
-                filled(address_of(self.end).path, record),
-                record.value or b"",
-                self.end.options["qos"],
-                self.end.options["retain"],
-                properties_of(record) if self._connection.is_v5 else None,
+                topic, value, self.end.options["qos"], self.end.options["retain"], given
             )
-        except ValueError as error:  # a topic with wildcards, or that is no text
+        except ValueError as error:  # a topic with wildcards, or that is no text; too large
             self._refused.append(Refusal(record, f"MQTT cannot carry it: {error}"))
             return
         self._open[info.mid] = record
@@ -204,6 +206,13 @@ def message_of(message: MQTTMessage, *, keyed: bool) -> Message:
         id = next((value for name, value in own if name in ("message-id", "headwater-id")), None)
     token = (message.mid, message.qos)
     return Message(bytes(message.payload), topic if keyed else None, headers, id=id, token=token)
+
+
+def packet_bytes(topic: str, value: bytes, properties_bytes: int) -> int:
+    """Of a PUBLISH of MQTT 5 with a packet identifier: one that is too large ends the connection."""
+    behind = 2 + len(topic.encode()) + 2 + properties_bytes + len(value)
+    length = next(size for size in range(1, 6) if behind < 128**size)
+    return 1 + length + behind
 
 
 def properties_of(record: Record) -> Any:

@@ -27,6 +27,8 @@ INFLIGHT_MAX = 1000
 """What the broker may send ahead, and we, before something is acknowledged."""
 INFLIGHT_UNTOLD = 100
 """Where the broker does not say how many it takes (MQTT 3.1.1)."""
+PACKET_BYTES_MAX = 16 * 1024**2
+"""What the broker may send us in one (MQTT 5); it drops what is larger, as it may."""
 NOTHING = "headwater/nothing"
 """A filter that nobody subscribes to."""
 PORTS = {"mqtt": 1883, "mqtts": 8883}
@@ -48,6 +50,8 @@ class Connection:
         self._answers: dict[int, asyncio.Future[list[Any]]] = {}
         self.window = INFLIGHT_UNTOLD
         """How many publications may be under way at once."""
+        self.packet_bytes_max: int | None = None
+        """What the broker takes in one; None: it has not said."""
         self.client = self._made()
 
     @property
@@ -106,6 +110,7 @@ class Connection:
         wishes: Any = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
         wishes.SessionExpiryInterval = self._session_s
         wishes.ReceiveMaximum = INFLIGHT_MAX
+        wishes.MaximumPacketSize = PACKET_BYTES_MAX
         return wishes
 
     async def subscribe(self, pattern: str, qos: int) -> None:
@@ -161,6 +166,7 @@ class Connection:
     def _on_connect(self, client: Client, _: Any, flags: Any, reason: Any, given: Any) -> None:
         if self.is_v5:  # more at once than the broker wants is a protocol error (section 3.3.4)
             self.window = min(getattr(given, "ReceiveMaximum", INFLIGHT_MAX), INFLIGHT_MAX)
+            self.packet_bytes_max = getattr(given, "MaximumPacketSize", None)
         self.later(_settle, self._connected, reason)
 
     def _on_disconnect(self, client: Client, _: Any, flags: Any, reason: Any, given: Any) -> None:

@@ -9,7 +9,7 @@ Frames of a message and a record:
     [key, value]               as PUB/SUB uses them: the first frame is what subscribers choose by
     [key, …, value]            those in between are headers `zmq-frame-1`, `zmq-frame-2`, …
 
-Called by `bridge_services` through the contract.
+Called by `runner` through the contract.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from headwater.edges.bridges.contract import (
 
 BATCH = 1000
 SEND_TIMEOUT_S = 30.0
+MESSAGE_BYTES_MAX = 16 * 1024**2
+"""In: ZeroMQ by itself takes whatever a stranger sends; whoever sends more is cut off."""
 LINGER_MS = 2000
 """How long a socket that is closed tries to hand over what it holds."""
 _FRAME = "zmq-frame-"
@@ -81,7 +83,8 @@ class _In(Inbound):
 
     async def open(self) -> None:
         self._socket = _Socket(self.end, self._KIND)
-        self._socket.open(rcvhwm=self.end.options["high_water_mark"])
+        hwm = self.end.options["high_water_mark"]
+        self._socket.open(rcvhwm=hwm, maxmsgsize=MESSAGE_BYTES_MAX)
 
     async def receive(self) -> Sequence[Message]:
         import zmq
@@ -213,7 +216,7 @@ class Pub(_Out):
         except zmq.Again:
             pass
 
-    def status(self) -> Mapping[str, Any]:
+    def status(self) -> Mapping[str, object]:
         """The prefixes that somebody subscribes to, a hundred of them."""
         if hasattr(self, "_socket") and self._socket.plain is not None:
             self._hear()
@@ -242,7 +245,7 @@ def _between(headers: Headers) -> list[bytes]:
     numbered = [
         (int(name[len(_FRAME) :]), value or b"")
         for name, value in headers
-        if name.startswith(_FRAME) and name[len(_FRAME) :].isdigit()
+        if name.startswith(_FRAME) and len(name) < 20 and name[len(_FRAME) :].encode().isdigit()
     ]
     return [value for _, value in sorted(numbered)]
 

@@ -1,11 +1,10 @@
 """Changefeeds: topics and views as Server-Sent Events and over WebSockets, from a snapshot or a place on.
 
-    topic_routes, view_routes    what is asked for          session     one client, from first event to last
+    topic_routes, views.routes   what is asked for          session     one client, from first event to last
     transport                    the two ways out           hub, feed   one reader per topic, for all clients
-    request, event_ids            the words of a request     channels, outbox   who gets what, within bounds
-    follower, reading           the log, now and before    recent, fold       what is kept in memory
-    wires, bodies                events as bytes            view_feeds, view_changes, differences
-                                                            a view's changes as a topic
+    request, event_ids           the words of a request     channels, outbox   who gets what, within bounds
+    follower, history            the log, now and before    recent      what is kept in memory
+    wires, bodies                events as bytes            views       a view's changes as a topic
 
 Nothing is delivered twice and nothing left out: an event's id is the position behind it. A client that is too
 slow is dropped and told so, and can come back with its last id; the others never wait for it.
@@ -32,7 +31,7 @@ class Feeds:
     name = "feeds"
 
     def __init__(self, context: Context) -> None:
-        from headwater.edges.feeds.view_routes import Views
+        from headwater.edges.feeds.views.routes import Views
 
         self.hub = Hub(context.log, context.edges.limits)
         self.views = Views(self.hub, Catalogue(context.project), of=self)

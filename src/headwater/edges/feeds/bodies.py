@@ -5,11 +5,13 @@
     {"key":"17","row":{"id":17,"total":12},"position":"orders:0=18"}                          of a view
 
 A value that is JSON stands there byte for byte as it was sent, so that no number loses a digit; only line
-ends are taken out, as an event of SSE is lines. What is no text is hexadecimal, as `value_hex`.
+ends are taken out, as an event of SSE is lines. What was sent as `text/…` is a text. What is no text is
+hexadecimal, as `value_hex`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -18,9 +20,11 @@ import orjson
 
 from headwater.browse.decoder import Decoder
 from headwater.client.records import Record
+from headwater.schemas.values.header import PREFIX_BYTES
 
 POSITION_HEADER = "headwater-position"
 Body = Callable[[Record, Decoder], bytes]
+_JSON_BEGINS = b'{["-0123456789tfn'
 _ON_ONE_LINE = bytes.maketrans(b"\n\r", b"  ")
 """In valid JSON they stand between values only: inside a text they are escaped."""
 
@@ -31,7 +35,7 @@ def of_record(record: Record, decoder: Decoder) -> bytes:
         "offset": record.offset,
         "timestamp": moment(record.timestamp_ms),
         **_field("key", record.key, record.topic, decoder),
-        **_field("value", record.value, record.topic, decoder, b'{["-0123456789tfn'),
+        **_field("value", record.value, record.topic, decoder, _json_begins(record)),
     }
     if record.value is None:
         shown["tombstone"] = True  # and not the value null, which is JSON
@@ -41,7 +45,7 @@ def of_record(record: Record, decoder: Decoder) -> bytes:
 
 
 def of_row(record: Record, decoder: Decoder) -> bytes:
-    """A change of a view, as `view_changes` has written it, or a query that goes to a topic."""
+    """A change of a view, as `views.changes` has written it, or a query that goes to a topic."""
     position = next((v for name, v in record.headers if name == POSITION_HEADER), None)
     shown = {
         **_field("key", record.key, record.topic, decoder),
@@ -73,6 +77,12 @@ def moment(timestamp_ms: int) -> str | int:
     return f"{at:%Y-%m-%dT%H:%M:%S}.{timestamp_ms % 1000:03d}Z"
 
 
+def _json_begins(record: Record) -> bytes:
+    """Letters with which a value may be JSON; none where its sender said that it is text."""
+    kind = next((v for name, v in record.headers if name == "content-type"), None)
+    return b"" if kind is not None and kind.lower().startswith(b"text/") else _JSON_BEGINS
+
+
 def _field(
     name: str, data: bytes | None, topic: str, decoder: Decoder, json_begins: bytes = b"{["
 ) -> dict[str, Any]:
@@ -89,9 +99,32 @@ def _field(
     shown = decoder.decode(data, topic)
     if shown.kind == "hex":
         return {f"{name}_hex": shown.value}
-    if shown.kind == "avro":
-        return {name: shown.value}
+    if shown.is_by_schema:
+        body = _json(shown.value) if shown.kind != "json-schema" else _to_the_letter(data)
+        return {f"{name}_hex": data.hex()} if body is None else {name: body}
     return {name: shown.text}
+
+
+def _to_the_letter(data: bytes) -> orjson.Fragment | None:
+    """JSON behind the five bytes that name its schema."""
+    body = data[PREFIX_BYTES:]
+    try:
+        orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None  # NaN, which only Python's parser takes
+    return orjson.Fragment(body.translate(_ON_ONE_LINE))
+
+
+def _json(value: object) -> orjson.Fragment | None:
+    """None where JSON has no such value."""
+    try:
+        return orjson.Fragment(orjson.dumps(value))
+    except TypeError:
+        pass  # a number beyond 64 bits, half a surrogate pair, more levels than it takes
+    try:
+        return orjson.Fragment(json.dumps(value, allow_nan=False).encode())
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 def _header(value: bytes | None) -> Any:

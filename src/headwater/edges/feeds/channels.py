@@ -2,15 +2,17 @@
 
 Called by the feed with each batch, on the event loop. In a channel of state (of a snapshot, of a view), a
 record that does not fit the filter any more is told as the end of its key: else its old form would stay
-with the client for ever.
+with the client for ever. A channel whose filter fails ends its own clients, and no others.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from headwater.browse.filters import Filter
 from headwater.client.records import Record
+from headwater.edges import counts
 from headwater.edges.feeds.bodies import gone
 from headwater.edges.feeds.outbox import Outbox
 from headwater.edges.feeds.request import Choice
@@ -21,6 +23,10 @@ Change = tuple[Item, Item | None]
 """An item, and the one of its key before it, where that is known."""
 Bodies = Callable[[Record], bytes]
 Kind = tuple[Filter, str, bool]
+DROPPED = counts.counter(
+    "headwater_feed_dropped_total", "Clients of changefeeds that were ended", ("why",)
+)
+_log = logging.getLogger("headwater.edges")
 
 
 class Channel:
@@ -34,12 +40,26 @@ class Channel:
 
     def publish(self, changes: Sequence[Change], *, knows_before: bool) -> int:
         """Returns how many events there were. `knows_before`: a key without an item before had none."""
+        try:
+            return self._put(changes, knows_before)
+        except Exception as error:  # of this filter; the other channels are to be told all the same
+            _log.exception("telling %d clients of a changefeed failed", len(self.boxes))
+            self._end(f"a mistake of ours: {type(error).__name__}")
+            return 0
+
+    def _put(self, changes: Sequence[Change], knows_before: bool) -> int:
         items = list(self.chosen(changes, knows_before=knows_before))
         self._spoke = self._spoke or bool(items)
         for chunk, size in self.wire.records(items):
             for box in self.boxes:
                 box.put(chunk, size)
         return len(items)
+
+    def _end(self, reason: str) -> None:
+        DROPPED.labels("failed").inc(len(self.boxes))
+        for box in self.boxes:
+            box.drop(reason)
+        self.boxes.clear()
 
     def chosen(self, changes: Iterable[Change], *, knows_before: bool) -> Iterator[Item]:
         tests = self._tests

@@ -20,7 +20,7 @@ from headwater.client.log import Log
 from headwater.client.records import Range, Record
 from headwater.edges import counts
 from headwater.edges.feeds.bodies import Body
-from headwater.edges.feeds.channels import Box, Change, Channel, Kind
+from headwater.edges.feeds.channels import DROPPED, Box, Change, Channel, Kind
 from headwater.edges.feeds.event_ids import Offsets, text_of
 from headwater.edges.feeds.follower import Batch, Follower
 from headwater.edges.feeds.history import Readers
@@ -34,9 +34,6 @@ RECENT_OFFSETS = 2000
 """How far back the reader begins: clients that come back after a restart of the edges find theirs."""
 STATE_BYTES = 256 * 1024**2
 PATIENCE_S = 15.0
-_DROPPED = counts.counter(
-    "headwater_feed_dropped_total", "Clients of changefeeds that were ended", ("why",)
-)
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ class Feed:
     def fail(self, error: HeadwaterError) -> None:
         """The reader cannot go on: everybody is told why."""
         self.failure = error
-        _DROPPED.labels("failed").inc(len(self.boxes()))
+        DROPPED.labels("failed").inc(len(self.boxes()))
         self.stop(str(error))
         self._tell_moved()
 
@@ -218,7 +215,7 @@ class Feed:
         for channel in list(self._channels.values()):
             ended = {box for box in channel.boxes if box.dropped is not None}
             if ended:
-                _DROPPED.labels("slow").inc(len(ended))
+                DROPPED.labels("slow").inc(len(ended))
                 channel.boxes -= ended
 
     def _bodied(self, record: Record) -> bytes:

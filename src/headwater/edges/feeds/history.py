@@ -6,9 +6,7 @@ back before the client takes the piece, so that a slow one holds nobody up and m
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -17,8 +15,12 @@ from headwater.client.log import SCAN_BYTES, Log
 from headwater.client.records import Range, Record
 from headwater.edges.feeds.event_ids import Offsets
 from headwater.edges.feeds.wires import Item
+from headwater.edges.workers import Workers
 
-READERS = 4
+READERS, AT_ONCE = 4, 3
+"""Threads, and those of one sender."""
+WAITING_MAX = 1_000_000
+"""As many as changefeeds are let in."""
 PIECE_BYTES = 1024**2
 PIECE_OFFSETS = 20_000
 """What is looked through at once: a filter may keep nothing of it, and a heartbeat is due in time."""
@@ -40,7 +42,7 @@ class Readers:
 
     def __init__(self, log: Log) -> None:
         self._client = log
-        self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="feed reader")
+        self._workers = Workers(READERS, AT_ONCE, "feed reader", WAITING_MAX)
 
     async def piece(
         self,
@@ -59,10 +61,10 @@ class Readers:
 
     async def run(self, function: Callable[[], Result]) -> Result:
         """Anything else that waits for the log."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, function)
+        return await self._workers.run(function)
 
     def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._workers.close()
 
 
 def _read(

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 
 from headwater.browse.decoder import Decoder
 from headwater.client.log import Log
 from headwater.edges import counts
+from headwater.edges.caller import SENDER
 from headwater.edges.config import Limits
 from headwater.edges.errors import Overloaded
 from headwater.edges.feeds.bodies import Body
@@ -24,7 +26,8 @@ from headwater.edges.feeds.outbox import Outbox
 from headwater.edges.feeds.request import Ask
 from headwater.edges.feeds.session import Session
 from headwater.edges.feeds.wires import Wire
-from headwater.edges.request_body import Held
+from headwater.edges.held import SHARE, Held
+from headwater.edges.workers import Workers
 
 _log = logging.getLogger("headwater.edges")
 HEARTBEAT_S = 15.0
@@ -33,6 +36,8 @@ LINGER_S = 30.0
 """A topic is followed so long after its last client: most come back."""
 FULL_RETRY_S = 5.0
 PAGES_BYTES_MAX = 64 * 1024**2
+PAGE_THREADS, PAGES_AT_ONCE = 8, 4
+"""That look for pages, and those of one sender."""
 STOPPING = "the edges are stopping: come again with the last id"
 _CLIENTS = counts.gauge("headwater_feed_clients", "Changefeeds that are open", ("way",))
 
@@ -57,10 +62,13 @@ class Hub:
         self._users: dict[tuple[str, Body], int] = {}
         self._timers: dict[tuple[str, Body], asyncio.TimerHandle] = {}
         self._boxes: set[Box] = set()
+        self.clients_of: Counter[str] = Counter()
+        """How many each sender has."""
         self._looking: asyncio.Task[None] | None = None
         self.is_ended = False
         self.pages = Held(PAGES_BYTES_MAX)
         """Of topics, and rows of views: those that wait to be taken."""
+        self.workers = Workers(PAGE_THREADS, PAGES_AT_ONCE, "pages")
 
     @property
     def slow_seconds(self) -> float:
@@ -81,11 +89,11 @@ class Hub:
         """A client that has begun. Raises what is wrong with what it asks for."""
         if self.is_ended:
             raise Overloaded(STOPPING, FULL_RETRY_S)
-        if len(self._boxes) >= self._limits.clients:
-            counts.refused(wire.name, "clients")
-            raise Overloaded(f"{self._limits.clients} changefeeds are open already", FULL_RETRY_S)
+        sender = SENDER.get()
+        self._check_room(sender, wire)
         box: Box = Outbox(self._limits.client_buffer_bytes, self._clock)
         self._boxes.add(box)
+        self.clients_of[sender] += 1
         _CLIENTS.labels(wire.name).inc()
         try:
             async with self.feed(topic, body) as feed:
@@ -95,7 +103,23 @@ class Hub:
         finally:
             box.close()
             self._boxes.discard(box)
+            self._left(sender)
             _CLIENTS.labels(wire.name).dec()
+
+    def _left(self, sender: str) -> None:
+        self.clients_of[sender] -= 1
+        if not self.clients_of[sender]:
+            del self.clients_of[sender]
+
+    def _check_room(self, sender: str, wire: Wire) -> None:
+        """Nobody has more than `SHARE` times what is left for all others: of one alone, a quarter stays."""
+        left = self._limits.clients - len(self._boxes)
+        if left <= 0:
+            counts.refused(wire.name, "clients")
+            raise Overloaded(f"{self._limits.clients} changefeeds are open already", FULL_RETRY_S)
+        if self.clients_of[sender] >= SHARE * left:
+            counts.refused(wire.name, "clients")
+            raise Overloaded("one sender has most of all changefeeds open", FULL_RETRY_S)
 
     @asynccontextmanager
     async def feed(self, topic: str, body: Body) -> AsyncIterator[Feed]:
@@ -108,7 +132,10 @@ class Hub:
             yield await self._started(kind)
         finally:
             self._users[kind] -= 1
-            if not self._users[kind]:
+            task = self._feeds.get(kind)
+            if not self._users[kind] and task is not None and task.done() and _is_over(task):
+                self._let_go(kind)  # of topics that are not there, any number may be asked for
+            elif not self._users[kind]:
                 later = asyncio.get_running_loop().call_later(self._linger_s, self._let_go, kind)
                 self._timers[kind] = later
 
@@ -124,11 +151,10 @@ class Hub:
 
     async def _start(self, topic: str, body: Body) -> Feed:
         feed = Feed(self.log, topic, body, self.readers, self.decoder, self._bounds)
-        try:
+        with ExitStack() as undo:
+            undo.callback(feed.stop, "it could not be started")
             await feed.start()
-        except BaseException:
-            feed.stop("it could not be started")
-            raise
+            undo.pop_all()
         return feed
 
     def _let_go(self, kind: tuple[str, Body]) -> None:
@@ -175,6 +201,7 @@ class Hub:
         for task in self._feeds.values():
             _stop(task, STOPPING)
         self._feeds.clear()
+        self.workers.close()
         self.readers.close()
 
 

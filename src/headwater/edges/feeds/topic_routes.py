@@ -5,7 +5,6 @@ Which one, the request says: `Accept: text/event-stream`, an upgrade to WebSocke
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any
 
 import orjson
@@ -27,6 +26,7 @@ from headwater.edges.feeds.hub import Hub
 from headwater.edges.feeds.request import Ask, read
 from headwater.edges.feeds.transport import Opened, event_stream, web_socket
 from headwater.edges.feeds.wires import SSE, WS
+from headwater.edges.parameters import LAST_EVENT, STRICT, check_names
 
 LIMIT, LIMIT_MAX = 100, 1000
 BOUNDS = Bounds(scanned_max=100_000, seconds=5.0, bytes_max=8 * 1024**2)
@@ -68,6 +68,7 @@ def add_routes(router: APIRouter, hub: Hub) -> None:
         "/topics/{topic}",
         summary="Follow a topic, or read a page of it",
         response_class=Response,
+        dependencies=[STRICT],
         responses=ANSWERS,
     )
     async def follow(
@@ -86,13 +87,13 @@ def add_routes(router: APIRouter, hub: Hub) -> None:
             key=key,
             where=where,
             grep=grep,
-            after=last_event_id or after,
+            after=last_event_id or request.query_params.get(LAST_EVENT) or after,
             start=start,
             snapshot=snapshot,
         )
         if wants_events(request):
             return await event_stream(hub.session(topic, bodies.of_record, ask, SSE))
-        body = await asyncio.to_thread(_page, hub, topic, ask, limit)
+        body = await hub.workers.run(lambda: _page(hub, topic, ask, limit))
         hub.pages.take(len(body))
         return Outgoing(body, "application/json", hub.pages, hub.slow_seconds)
 
@@ -104,9 +105,13 @@ def add_routes(router: APIRouter, hub: Hub) -> None:
         await web_socket(socket, opening)
 
 
+_WORDS = ("key", "where", "grep", "after", "from", "snapshot")
+
+
 def ask_of(socket: WebSocket) -> Ask:
     """The same words as of the other way; a socket of a browser sends no header."""
     words = socket.query_params
+    check_names(words, _WORDS)
     snapshot = words.get("snapshot")
     if snapshot not in (None, "true", "false"):
         raise BadRequest(f"snapshot={snapshot[:20]}", hint="it is true or false")
@@ -114,7 +119,7 @@ def ask_of(socket: WebSocket) -> Ask:
         key=words.get("key"),
         where=words.getlist("where"),
         grep=words.get("grep"),
-        after=words.get("after") or socket.headers.get("last-event-id"),
+        after=words.get(LAST_EVENT) or words.get("after") or socket.headers.get("last-event-id"),
         start=words.get("from"),
         snapshot=None if snapshot is None else snapshot == "true",
     )

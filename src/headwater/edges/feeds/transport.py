@@ -7,19 +7,21 @@ dropped. A client that goes away is noticed by the task that listens to it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, aclosing
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from headwater.edges.feeds.session import Session
 from headwater.edges.feeds.wires import SSE, WS
+from headwater.edges.guard import left_s
 from headwater.errors import HeadwaterError
 
 DROPPED, REFUSED = 1013, 1008
 """WebSocket close codes: try again later; not as you ask."""
+EXPIRED = "the token has expired: come again with a new one"
 REASON_BYTES = 120
 """A close frame takes 123."""
 HEAD = (
@@ -45,14 +47,27 @@ class EventStream(Response):
         try:
             await send({"type": "http.response.start", "status": 200, "headers": list(HEAD)})
             await _send(send, SSE.greeting())
-            async with aclosing(self._session.chunks()) as chunks:
-                async for chunk in chunks:
-                    assert isinstance(chunk, bytes)
-                    await _send(send, chunk)
+            with _while_good(scope, self._session):
+                async with aclosing(self._session.chunks()) as chunks:
+                    async for chunk in chunks:
+                        assert isinstance(chunk, bytes)
+                        await _send(send, chunk)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             listening.cancel()
             await self._opened.__aexit__(None, None, None)
+
+
+@contextmanager
+def _while_good(scope: Scope, session: Session) -> Iterator[None]:
+    """No feed goes on for longer than what its client has shown is good."""
+    left, loop = left_s(scope), asyncio.get_running_loop()
+    ending = None if left is None else loop.call_later(left, session.box.drop, EXPIRED)
+    try:
+        yield
+    finally:
+        if ending is not None:
+            ending.cancel()
 
 
 async def _send(send: Send, chunk: bytes) -> None:
@@ -71,24 +86,39 @@ async def event_stream(opened: Opened) -> EventStream:
 
 
 async def web_socket(socket: WebSocket, opening: Callable[[], Opened]) -> None:
-    """What is wrong is told in an event and in the reason of the close: browsers show no HTTP status here."""
-    await socket.accept()
+    """A client that is connected gets whatever is written from then on: the feed is joined before it is told.
+
+    What is wrong is said in an event and in the reason of the close: browsers show no HTTP status here.
+    """
     try:
         async with opening() as session:
-            await _talk(socket, session)
+            if await _accepted(socket):
+                await _talk(socket, session)
     except HeadwaterError as error:
         said = f"{error.sentence} ({error.hint})" if error.hint else str(error)
-        await _end(socket, "refused", said, REFUSED)
+        if await _accepted(socket):
+            await _end(socket, "refused", said, REFUSED)
+
+
+async def _accepted(socket: WebSocket) -> bool:
+    """False: it has gone meanwhile."""
+    if socket.application_state is WebSocketState.CONNECTING:
+        try:
+            await socket.accept()
+        except (WebSocketDisconnect, RuntimeError):
+            return False
+    return True
 
 
 async def _talk(socket: WebSocket, session: Session) -> None:
     hearing = asyncio.create_task(_hear(socket, session))
     try:
-        async with aclosing(session.chunks()) as chunks:
-            async for chunk in chunks:
-                assert isinstance(chunk, tuple)
-                for text in chunk:
-                    await socket.send_text(text)
+        with _while_good(socket.scope, session):
+            async with aclosing(session.chunks()) as chunks:
+                async for chunk in chunks:
+                    assert isinstance(chunk, tuple)
+                    for text in chunk:
+                        await socket.send_text(text)
         if session.box.dropped is not None:
             await _close(socket, session.box.dropped, DROPPED)
     except (WebSocketDisconnect, RuntimeError):

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwater.edges.hooks.presets import ADJUSTABLE, PRESETS
-from headwater.edges.hooks.signatures import TOLERANCE_S, Style
+from headwater.edges.hooks.signatures import TOLERANCE_S, Style, signing_key
 from headwater.errors import HeadwaterError, nearest
 from headwater.secrets import Secrets, expand, is_reference
 
@@ -104,9 +104,11 @@ def secret_complaints(value: object) -> list[str]:
                 'secret is no "${NAME}" and no "file:/…": secrets come from the environment or files'
             ]
         try:
-            expand(each)
+            found = expand(each)
         except HeadwaterError as error:
             return [f"secret: {error.sentence}; {error.hint}"]
+        if not signing_key(found):
+            return ["secret: nothing stands behind whsec_; anybody could sign with that"]
     return []
 
 

@@ -1,6 +1,6 @@
 """POST /hooks/{hook}: a webhook of another service becomes a record, which is on disk before we answer.
 
-    body as it came ─▶ signature and time ─▶ schema ─▶ the log, once per delivery id ─▶ 200
+    body as it came ─▶ signature and time ─▶ unpacked ─▶ schema ─▶ the log, once per delivery id ─▶ 200
 
 The sender gets no token: the signature is what lets it in. Whatever is answered with other than 200, a sender
 of webhooks sends again, so a delivery is lost only when its sender gives up.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -18,18 +19,26 @@ from starlette.responses import JSONResponse, Response
 
 from headwater.client.errors import NotThere
 from headwater.client.publisher import Draft
-from headwater.edges import bodies, counts
+from headwater.edges import bodies, counts, request_body
 from headwater.edges.answers import problem, responses
+from headwater.edges.caller import HOOK
 from headwater.edges.context import Context
 from headwater.edges.errors import Invalid, Overloaded
 from headwater.edges.hooks.config import Hook, read
-from headwater.edges.hooks.signatures import Genuine, Incomplete, NotGenuine, text_at, verify
+from headwater.edges.hooks.signatures import (
+    Genuine,
+    Incomplete,
+    NotGenuine,
+    Signed,
+    check,
+    identify,
+    text_at,
+)
 from headwater.edges.schemas import Schemas
 from headwater.errors import HeadwaterError
 
-UNPACKED_BYTES_MAX = 1024**2
-"""Of a packed body: whoever sent it, it is unpacked before its signature can be looked at."""
 _ALWAYS_KEPT = ("content-type", "traceparent", "tracestate")
+CHALLENGE_BYTES_MAX = 64 * 1024
 _STORED = {
     "type": "object",
     "required": ["topic", "partition", "offset", "duplicate"],
@@ -65,23 +74,33 @@ def router(context: Context) -> APIRouter:
     async def receive(hook: str, request: Request) -> Response:
         if hook not in hooks:
             raise NotThere(f"there is no hook {hook!r}", hint="see [edges.hooks.NAME]")
-        body = await bodies.read(request, context.edges.limits.body_bytes, UNPACKED_BYTES_MAX)
-        return await _received(context, hooks[hook], schemas, dict(request.headers), body)
+        sent = await bodies.sent(request, context.edges.limits.body_bytes)
+        return await _received(context, hooks[hook], schemas, request, sent)
 
     return found
 
 
 async def _received(
-    context: Context, hook: Hook, schemas: Schemas, headers: Mapping[str, str], body: bytes
+    context: Context, hook: Hook, schemas: Schemas, request: Request, sent: bytes
 ) -> Response:
+    headers, parsed = dict(request.headers), context.parsers.parsed
+
+    def signed() -> Signed:
+        secrets, now = tuple(hook.secrets), time.time()
+        return check(hook.style, secrets, headers, sent, now, hook.tolerance_s)
+
     try:
-        genuine = verify(
-            hook.style, tuple(hook.secrets), headers, body, time.time(), hook.tolerance_s
-        )
-        if (challenge := _challenge(hook, body)) is not None:
-            return JSONResponse({"challenge": challenge})
-        _check_schema(schemas, hook.topic, body)
-        return await _stored(context, hook, genuine, _draft(hook, headers, body))
+        by = await parsed(len(sent), signed)
+        body = await bodies.content(request, sent, context.edges.limits.body_bytes)
+        read = await parsed(len(body), lambda: _read(hook, by, headers, body))
+        if isinstance(read, str):
+            return JSONResponse({"challenge": read})
+        genuine, draft = read
+        value = await context.asking.run(lambda: _checked(schemas, hook.topic, body))
+        store = _stored(context, hook, genuine, replace(draft, value=value))
+        if genuine.id is None:
+            return await store
+        return await request_body.of(request.scope).while_there(store)
     except NotGenuine as error:
         counts.refused("hook", "signature")
         return problem(401, str(error), hint=error.hint)
@@ -99,13 +118,22 @@ async def _stored(context: Context, hook: Hook, genuine: Genuine, draft: Draft) 
         partition, offset, is_new = place.partition, place.offset, True
     else:
         # The bodies of one delivery may differ: Stripe counts in them how often it was sent.
-        key = f"hook|{hook.name}|{genuine.id}"
+        key = f"{HOOK}|{hook.name}|{genuine.id}"
         (span,), is_new = await context.once.append(hook.topic, key, [draft])
         partition, offset = span.partition, span.first
     if is_new:
         counts.arrived("hook", hook.topic, 1, len(draft.value or b""))
     said = {"topic": hook.topic, "partition": partition, "offset": offset}
     return JSONResponse({**said, "duplicate": not is_new})
+
+
+def _read(
+    hook: Hook, signed: Signed, headers: Mapping[str, str], body: bytes
+) -> tuple[Genuine, Draft] | str:
+    """Which delivery it is and its record to be; or the question whether we are there."""
+    genuine = identify(hook.style, signed, body)
+    challenge = _challenge(hook, body)
+    return (genuine, _draft(hook, headers, body)) if challenge is None else challenge
 
 
 def _draft(hook: Hook, headers: Mapping[str, str], body: bytes) -> Draft:
@@ -123,19 +151,23 @@ def _draft(hook: Hook, headers: Mapping[str, str], body: bytes) -> Draft:
     return Draft(None if key is None else key.encode(), body, kept)
 
 
-def _check_schema(schemas: Schemas, topic: str, body: bytes) -> None:
+def _checked(schemas: Schemas, topic: str, body: bytes) -> bytes | None:
+    """As the topic has it; in a thread, where a registry has to be asked."""
     complaint = schemas.complaint(topic, body)
     if complaint is not None:
         raise Invalid(complaint, hint=f"the topic {topic} takes what fits its schema")
+    return schemas.stored(topic, body)
 
 
 def _challenge(hook: Hook, body: bytes) -> str | None:
     """Slack asks so, signed, when an address is given to it."""
     if not hook.style.header.startswith("x-slack") or b"url_verification" not in body:
         return None
+    if len(body) > CHALLENGE_BYTES_MAX:
+        return None
     try:
         said: Any = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if isinstance(said, dict) and said.get("type") == "url_verification":
         return str(said.get("challenge", ""))

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from headwater.browse.filters import field_of
+from headwater.edges import json_values
 from headwater.errors import HeadwaterError
 
 TOLERANCE_S = 300
@@ -73,6 +74,14 @@ class Style:
 
 
 @dataclass(frozen=True)
+class Signed:
+    """A request whose signature and time are right: what its headers say of time and delivery."""
+
+    timestamp: str
+    delivery: str | None
+
+
+@dataclass(frozen=True)
 class Genuine:
     """A request that was signed; `id` None: nothing tells it from another with the same body."""
 
@@ -87,27 +96,46 @@ def verify(
     now_s: float,
     tolerance_s: float = TOLERANCE_S,
 ) -> Genuine:
-    """Raises NotGenuine or Incomplete. `headers` with names in lower case."""
+    """A body that was sent as it is. Raises NotGenuine or Incomplete."""
+    return identify(style, check(style, secrets, headers, body, now_s, tolerance_s), body)
+
+
+def check(
+    style: Style,
+    secrets: Sequence[str],
+    headers: Mapping[str, str],
+    sent: bytes,
+    now_s: float,
+    tolerance_s: float = TOLERANCE_S,
+) -> Signed:
+    """Signature and time, over the bytes as they came; header names in lower case. Raises NotGenuine."""
     said = headers.get(style.header, "")
     if not said:
         raise NotGenuine(f"there is no header {style.header}", hint="sign the request")
     timestamp, signatures = _read(style, headers, said)
     delivery = headers.get(style.id_header or "") or None
-    if not _is_signed(style, secrets, signatures, delivery or "", timestamp, body):
+    if not _is_signed(style, secrets, signatures, delivery or "", timestamp, sent):
         raise NotGenuine(
             f"the signature in {style.header} is not of this body and our secret",
-            hint="compare the secrets on both sides, and the style of the hook",
+            hint="compare the secrets on both sides, and the style of the hook; what is packed is "
+            "signed as it is sent",
         )
     if style.has_time:
         _check_time(style, timestamp, now_s, tolerance_s)
+    return Signed(timestamp, delivery)
+
+
+def identify(style: Style, signed: Signed, content: bytes) -> Genuine:
+    """Which delivery it is: only now is it known who sent what is read here. Raises Incomplete."""
+    delivery = signed.delivery
     if delivery is None and style.id_field is not None and style.id_header is None:
-        delivery = text_at(body, style.id_field)  # not before it is known who sent it
+        delivery = text_at(content, style.id_field)
     if delivery is None and style.is_id_needed and (style.id_header or style.id_field):
         where = style.id_header or f"the field {style.id_field} of the body"
         raise Incomplete(f"the delivery has no id in {where}", hint="is it the right style?")
     if delivery is None and style.has_time:
-        # The same second, signature and body: the same delivery.
-        delivery = hashlib.sha256(said.encode() + b"\n" + body).hexdigest()
+        # The same second and body: the same delivery. Not its signature, which can be spelt in many ways.
+        delivery = hashlib.sha256(signed.timestamp.encode() + b"\n" + content).hexdigest()
     return Genuine(delivery)
 
 
@@ -147,6 +175,8 @@ def _is_signed(
 ) -> bool:
     found = False
     for secret in secrets:
+        if not signing_key(secret):
+            continue  # anybody could sign with nothing
         if style.algorithm == "token":
             wanted, given = secret.encode(), [each.encode() for each in signatures]
         else:
@@ -158,17 +188,19 @@ def _is_signed(
 
 
 def _mac(style: Style, secret: str, delivery: str, timestamp: str, body: bytes) -> bytes:
-    mac = hmac.new(_key(secret), digestmod=getattr(hashlib, style.algorithm))
+    mac = hmac.new(signing_key(secret), digestmod=getattr(hashlib, style.algorithm))
     parts = {"id": delivery.encode(), "timestamp": timestamp.encode(), "body": body}
     for number, text in enumerate(_PART.split(style.signed)):
         mac.update(parts[text] if number % 2 else text.encode())
     return mac.digest()
 
 
-def _key(secret: str) -> bytes:
+def signing_key(secret: str) -> bytes:
+    """What is signed with; empty: `whsec_` has nothing behind it."""
     if secret.startswith(SECRET_PREFIX):
+        coded = secret.removeprefix(SECRET_PREFIX)
         try:
-            return base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
+            return base64.b64decode(coded, validate=True) if coded.strip(" =") else b""
         except binascii.Error:
             pass  # a secret may begin as it likes
     return secret.encode()
@@ -195,11 +227,14 @@ def _check_time(style: Style, timestamp: str, now_s: float, tolerance_s: float) 
 
 
 def text_at(body: bytes, path: str) -> str | None:
-    """A field of a JSON body as text; None where there is none."""
+    """A field of a JSON body as text; None where there is none, or where it is too much to be looked at."""
+    if json_values.many(body) is not None:
+        return None
     try:
         found = field_of(json.loads(body), path.split("."))
+        if isinstance(found, str):
+            found.encode()  # half a surrogate pair is JSON, and no text
+            return found or None
     except (ValueError, RecursionError):
         return None
-    if isinstance(found, str):
-        return found or None
     return json.dumps(found) if isinstance(found, bool | int | float) else None

@@ -1,4 +1,4 @@
-"""`from = "multicast://…"` and `to = "multicast://…"`. Called by `bridges.running`.
+"""`from = "multicast://…"` and `to = "multicast://…"`. Called by `bridges.runner`.
 
 [edges.bridges.prices]                      [edges.bridges.prices_out]
 from = "multicast://239.1.2.3:5004"         from = "topic:prices"
@@ -105,7 +105,7 @@ class Listener(Inbound):
         if listening is not None:
             await listening.close()
 
-    def status(self) -> Mapping[str, Any]:
+    def status(self) -> Mapping[str, object]:
         listening = self._listening
         if listening is None:
             return {}
@@ -177,7 +177,7 @@ class Speaker(Outbound):
         if speaking is not None:
             await speaking.close()
 
-    def status(self) -> Mapping[str, Any]:
+    def status(self) -> Mapping[str, object]:
         speaking = self._speaking
         if speaking is None:
             return {}

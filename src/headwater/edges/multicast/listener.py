@@ -10,7 +10,6 @@ drops is found missing afterwards and asked for again, or named as a gap, like a
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import select
 import socket
@@ -24,6 +23,7 @@ from headwater.edges.multicast.replay_window import FRESH_S
 from headwater.edges.multicast.sessions import Sessions
 from headwater.edges.udp.addresses import allowing
 from headwater.edges.udp.batches import Batches, Datagram, host_of, port_of
+from headwater.edges.udp.socket_thread import SocketThread
 from headwater.edges.udp.sockets import DropCount
 
 _log = logging.getLogger("headwater.edges.multicast")
@@ -51,7 +51,6 @@ class Listening:
         self.drops = DropCount(sockets[0])
         self.not_allowed = 0
         self.asks = 0
-        self.failure: OSError | None = None
         self._name = name
         self._sockets = sockets
         heard.asks_from(sockets[1].getsockname())
@@ -60,10 +59,7 @@ class Listening:
         self._inbox_bytes = 0
         self._room = threading.Condition()
         self._is_stopped = self._told = False
-        self._loop = asyncio.get_running_loop()
-        self._some = asyncio.Event()
-        self._stop_read, self._stop_write = socket.socketpair()
-        self._thread = threading.Thread(target=self._run, name=f"multicast {name}", daemon=True)
+        self._thread = SocketThread(f"multicast {name}", self._listen_on, sockets)
         self._thread.start()
 
     async def take(self) -> list[Event]:
@@ -76,37 +72,23 @@ class Listening:
                     self._inbox_bytes -= sum(map(_size, taken))
                     self._room.notify()
                     return taken
-                self._some.clear()
-            if self.failure is not None:
-                raise self.failure
-            await self._some.wait()
+                self._thread.clear()
+            await self._thread.wait()
 
     async def close(self) -> None:
         with self._room:
             self._is_stopped = True
             self._room.notify()
-        self._stop_write.send(b"x")
-        await asyncio.to_thread(self._thread.join)
-        for each in (*self._sockets, self._stop_read, self._stop_write):
-            each.close()
+        await self._thread.stopped()
+        self._thread.close()
 
     # ---- in the thread --------------------------------------------------------------------------
-
-    def _run(self) -> None:
-        try:
-            self._listen_on()
-        except Exception as error:  # a thread that dies in silence would leave its reader waiting
-            if not isinstance(error, OSError):
-                _log.exception("%s: listening failed", self._name)
-                error = OSError(f"listening failed: {error!r}")
-            self.failure = error
-            self._wake()
 
     def _listen_on(self) -> None:
         hearing, asking = self._sockets
         batches = {each.fileno(): Batches(each) for each in self._sockets}
         ready = select.poll()
-        for each in (hearing, asking, self._stop_read):
+        for each in (hearing, asking, self._thread.stopping):
             ready.register(each, select.POLLIN)
         while not self._is_stopped:
             wait_s = TICK_S if self.sessions.is_missing_some else IDLE_S
@@ -151,7 +133,7 @@ class Listening:
         with self._room:
             self._inbox.extend(events)
             self._inbox_bytes += sum(map(_size, events))
-        self._wake()
+        self._thread.wake()
         if self._inbox_bytes > self._bound:
             self._wait_for_room()
 
@@ -161,13 +143,6 @@ class Listening:
             while self._inbox_bytes > self._bound and not self._is_stopped:
                 self._room.wait()
         self.sessions.was_deaf(time.monotonic() - began)
-
-    def _wake(self) -> None:
-        if not self._some.is_set():
-            try:
-                self._loop.call_soon_threadsafe(self._some.set)
-            except RuntimeError:
-                pass  # the loop has ended before us
 
 
 def _size(event: Event) -> int:

@@ -9,8 +9,10 @@ Invariants:
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
+from headwater.edges.held import SHARE
 from headwater.edges.multicast.packets import (
     ASKED_MAX,
     NO_STAMP,
@@ -57,7 +59,9 @@ class Sender:
         self._held: dict[int, tuple[bytes, float]] = {}
         self._held_bytes = 0
         self._repair_bytes = holding.repair_bytes_per_s * REPAIR_BURST_S
-        self._repair_at = float("-inf")
+        self._repair_at = self._shared_at = float("-inf")
+        self._repaired_of: Counter[str] = Counter()
+        """Bytes of the last moments, by who asked."""
 
     def wait_s(self, size: int, now: float) -> float:
         """How long to wait before a message of `size` bytes may be taken; 0: not at all."""
@@ -88,8 +92,9 @@ class Sender:
         beat = Heartbeat(self.session, self.last, self.oldest, ends, self._previous, self._stamp())
         return encode(beat, self._holding.secret)
 
-    def asked(self, ask: Ask, now: float) -> list[bytes]:
-        """What to send to the one who asked; what is left out for now will be asked for again."""
+    def asked(self, ask: Ask, now: float, host: str = "") -> list[bytes]:
+        """What to send to the one who asked; what is left out for now will be asked for again. Nobody is
+        sent more than `SHARE` times what is left for all others."""
         if ask.session != self.session:
             return []
         answers: list[bytes] = []
@@ -101,22 +106,31 @@ class Sender:
             self.expired += max(0, min(last + 1, self.oldest) - first)
             for sequence in range(max(first, self.oldest), min(last, self.last) + 1):
                 packet = self._held[sequence][0]
-                if not left or allowance < len(packet):
+                if not left or not self._may_have(host, len(packet), allowance):
                     break
                 answers.append(packet)
                 left -= 1
                 allowance -= len(packet)
+                self._repaired_of[host] += len(packet)
         self._repair_bytes = allowance
         self.repaired += len(answers)
         if is_gone:
             answers.insert(0, self.heartbeat())  # its `oldest` says that nobody need ask again
         return answers
 
+    def _may_have(self, host: str, size: int, allowance: float) -> bool:
+        """The first packet of a moment, where there is room; more where that leaves some for others."""
+        before = self._repaired_of[host]
+        return size <= allowance and (not before or before + size <= SHARE * (allowance - size))
+
     def _stamp(self) -> Stamp:
         return NO_STAMP if self._stamps is None else self._stamps.next()
 
     def _allowance(self, now: float) -> float:
         rate = self._holding.repair_bytes_per_s
+        if now - self._shared_at >= REPAIR_BURST_S:
+            self._shared_at = now
+            self._repaired_of.clear()
         earned = max(0.0, now - self._repair_at) * rate
         self._repair_at = now
         return min(rate * REPAIR_BURST_S, self._repair_bytes + earned)

@@ -7,6 +7,7 @@ a receiver started a little later misses nothing; one that the log knows (`resum
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -168,7 +169,10 @@ class Sessions:
     def _make_room(self) -> list[Event]:
         if len(self._open) < SESSIONS_MAX:
             return []
-        gone = self._open.pop(next(iter(self._open))).session
+        hosts = Counter(known.source[0] for known in self._open.values())
+        greediest = hosts.most_common(1)[0][0]  # who has one session loses it to nobody with many
+        number = next(n for n, known in self._open.items() if known.source[0] == greediest)
+        gone = self._open.pop(number).session
         self.counts.gone_duplicates += gone.duplicates
         self.counts.gone_repaired += gone.repaired
         events = gone.give_up("too many senders at once")

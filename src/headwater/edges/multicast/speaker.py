@@ -186,7 +186,7 @@ class Speaking:
                 self.asks += 1
                 self._asked_at = time.monotonic()
                 to = self._group.place if self._group.answers_all else source
-                for packet in self.sender.asked(ask, self._asked_at):
+                for packet in self.sender.asked(ask, self._asked_at, source[0]):
                     self._send(packet, to)
 
     def _send(self, packet: bytes, to: tuple[str, int]) -> None:

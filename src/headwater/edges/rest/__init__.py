@@ -2,7 +2,7 @@
 
     cluster, topics, topic_settings, groups
                         what there is, made and deleted       access       who may see and do what
-    records, produce    records in, each with its outcome     answers      lists, links, errors in their form
+    records             records in, each with its outcome     answers      lists, links, errors in their form
     consumers           records out by a consumer group       instances    those that are open, within bounds
     instance, batch, formats
                         one member of a group; an answer of it; its records as JSON

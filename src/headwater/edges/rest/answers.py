@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -40,7 +39,6 @@ ERROR_SCHEMA = {
 _PREFIXES = ("/v3/", "/consumers/")
 _OF_THE_GUARD = (400, 401, 403, 404, 408, 413, 422, 429, 503)
 Json = dict[str, object]
-Result = TypeVar("Result")
 Shape = TypeVar("Shape")
 
 
@@ -146,11 +144,6 @@ async def body_of(request: Request, shape: type[Shape]) -> Shape:
         raise RestError(400, f"the body is no JSON: {error}") from None
 
 
-async def in_thread(function: Callable[[], Result]) -> Result:
-    """What asks the log and waits."""
-    return await asyncio.to_thread(function)
-
-
 def responses(
     schema: Mapping[str, object] | None, status: int = 200, media_type: str = V3, *more: int
 ) -> dict[int | str, dict[str, object]]:
@@ -203,6 +196,11 @@ def object_of(**properties: str | Mapping[str, object]) -> Json:
             for name, each in properties.items()
         },
     }
+
+
+def resource_of(**properties: str | Mapping[str, object]) -> Json:
+    """A JSON Schema of what `resource` makes: its kind and its links beside these."""
+    return object_of(kind="string", metadata="object", **properties)
 
 
 def list_of(item: Mapping[str, object]) -> Json:

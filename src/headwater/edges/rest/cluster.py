@@ -6,8 +6,10 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headwater.client.errors import told
-from headwater.client.log import TIMEOUT_S, Log
+from headwater.client import lookup
+from headwater.client import topics as client
+from headwater.client.errors import NotThere
+from headwater.client.log import TIMEOUT_S
 from headwater.edges.context import Context
 from headwater.edges.rest.access import no_topic
 from headwater.edges.rest.answers import (
@@ -15,45 +17,51 @@ from headwater.edges.rest.answers import (
     RestError,
     Route,
     answered,
-    in_thread,
     list_of,
     listed,
-    object_of,
     related,
     resource,
+    resource_of,
 )
 
-_CLUSTER = object_of(kind="string", metadata="object", cluster_id="string", topics="object")
+_CLUSTER = resource_of(cluster_id="string", topics="object")
 
 
 class Cluster:
     """The one that the edges are at, as every route below /v3 needs it."""
 
-    def __init__(self, log: Log) -> None:
-        self.log = log
+    def __init__(self, context: Context) -> None:
+        self.log, self.ask = context.log, context.asking.run
+        self._id: str | None = None
 
-    def known(self) -> tuple[str, dict[str, list[int]]]:
-        """Its id, and its topics: the replicas and so many partitions. Waits for the log."""
-        with told("listing topics", self.log.bootstrap):
-            found = self.log.admin.list_topics(timeout=TIMEOUT_S)
-        replicas = {
-            name: [len(each.replicas) for each in topic.partitions.values()]
-            for name, topic in found.topics.items()
-        }
-        return found.cluster_id or "", replicas
+    async def id(self) -> str:
+        """Asked of the log."""
+        self._id = await self.ask(lambda: client.cluster_id(self.log))
+        return self._id
 
-    async def check(self, cluster_id: str) -> dict[str, list[int]]:
-        """Its topics; 404 where another cluster is meant."""
-        own, found = await in_thread(self.known)
-        if cluster_id != own:
-            raise RestError(404, f"there is no cluster {cluster_id[:100]!r}; this one is {own}")
-        return found
+    async def check(self, cluster_id: str) -> None:
+        """404 where another cluster is meant; the log is asked only where it is not the one that was."""
+        if cluster_id != self._id and cluster_id != await self.id():
+            raise RestError(
+                404, f"there is no cluster {cluster_id[:100]!r}; this one is {self._id}"
+            )
+
+    async def all(self, cluster_id: str) -> dict[str, list[int]]:
+        """Its topics: the replicas of each partition."""
+        await self.check(cluster_id)
+        return await self.ask(lambda: client.replicas(self.log))
 
     async def topic(self, cluster_id: str, name: str) -> list[int]:
-        found = await self.check(cluster_id)
-        if name not in found:
-            raise no_topic(name)
-        return found[name]
+        """The replicas of each of its partitions; 404 where there is no such topic."""
+        await self.check(cluster_id)
+        try:
+            found = await self.ask(lambda: self._replicas(name))
+        except NotThere:
+            raise no_topic(name) from None
+        return list(found.values())
+
+    def _replicas(self, name: str) -> dict[int, int]:
+        return lookup.replicas(self.log.admin, name, self.log.bootstrap, TIMEOUT_S)
 
 
 def path_of(cluster_id: str, topic: str) -> str:
@@ -61,10 +69,10 @@ def path_of(cluster_id: str, topic: str) -> str:
 
 
 def add_routes(router: APIRouter, context: Context) -> None:
-    cluster = Cluster(context.log)
+    cluster = Cluster(context)
 
     async def clusters(request: Request) -> Response:
-        own, _ = await in_thread(cluster.known)
+        own = await cluster.id()
         return listed(request, "KafkaCluster", "/v3/clusters", [_cluster(request, own)])
 
     async def one(request: Request, cluster_id: str) -> Response:

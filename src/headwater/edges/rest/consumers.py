@@ -16,12 +16,11 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headwater.client.log import Log
 from headwater.edges import counts
 from headwater.edges.answer_body import Outgoing
+from headwater.edges.caller import address_of, who
 from headwater.edges.context import Context
-from headwater.edges.guard import who
-from headwater.edges.rest.access import check_group, check_topic, no_topic
+from headwater.edges.rest.access import check_group, check_readable, check_topics
 from headwater.edges.rest.answers import (
     V2,
     Json,
@@ -29,7 +28,6 @@ from headwater.edges.rest.answers import (
     Route,
     answered,
     body_of,
-    in_thread,
     link,
     object_of,
     responses,
@@ -38,6 +36,7 @@ from headwater.edges.rest.batch import ANSWER_BYTES, ANSWER_BYTES_MAX
 from headwater.edges.rest.formats import FORMATS, RECORDS, accepts, media_type
 from headwater.edges.rest.instance import Instance, Options, Place
 from headwater.edges.rest.instances import Instances
+from headwater.edges.topics import Topics
 
 WAY = "consumers"
 TIMEOUT_MS, TIMEOUT_MAX_MS = 1000, 30_000
@@ -76,14 +75,18 @@ class _Topics(msgspec.Struct):
     topic_pattern: str | None = None
 
 
-class _Position(msgspec.Struct):
+class _Place(msgspec.Struct):
     topic: str
     partition: int
+
+
+class _Position(_Place):
     offset: int
 
 
 class _Positions(msgspec.Struct):
     offsets: list[_Position] | None = None
+    partitions: list[_Place] | None = None
 
 
 def add_routes(router: APIRouter, context: Context, instances: Instances) -> None:
@@ -91,7 +94,7 @@ def add_routes(router: APIRouter, context: Context, instances: Instances) -> Non
     topics = object_of(topics={"type": "array", "items": {"type": "string"}, "minItems": 1})
     held = object_of(partitions={"type": "array", "items": _PLACE})
     some: Json = {**_OFFSETS, "required": []}
-    its = _Consumers(context.log, instances)
+    its = _Consumers(context.appender.topics, instances)
     busy = (409,)
     for route, handler in (
         (Route("POST", _GROUP, "A consumer of this group", made, 200, _NEW, V2, busy), its.create),
@@ -113,8 +116,8 @@ def add_routes(router: APIRouter, context: Context, instances: Instances) -> Non
 class _Consumers:
     """The routes, and what they share."""
 
-    def __init__(self, log: Log, instances: Instances) -> None:
-        self._log, self._instances = log, instances
+    def __init__(self, topics: Topics, instances: Instances) -> None:
+        self._topics, self._instances = topics, instances
 
     async def create(self, request: Request, group: str) -> Response:
         check_group(request, group)
@@ -132,12 +135,7 @@ class _Consumers:
     async def subscribe(self, request: Request, group: str, instance: str) -> Response:
         found = self._mine(request, group, instance)
         topics = _topics(await body_of(request, _Topics))
-        for each in topics:
-            check_topic(request, each, "read")
-        known = await in_thread(self._log.topics)
-        for each in topics:
-            if each not in known:
-                raise no_topic(each)
+        await check_readable(request, self._topics, topics)
         await self._instances.do(found, lambda: found.subscribe(topics))
         return Response(status_code=204)
 
@@ -150,10 +148,9 @@ class _Consumers:
         return Response(status_code=204)
 
     async def assigned(self, request: Request, group: str, instance: str) -> Response:
-        found = self._mine(request, group, instance)
-        held = await self._instances.do(found, found.assigned)
-        said = [{"topic": topic, "partition": number} for topic, number in sorted(held)]
-        return _said({"partitions": said})
+        found = self._reading(request, group, instance)
+        held = sorted(await self._instances.do(found, found.assigned))
+        return _said({"partitions": [{"topic": t, "partition": number} for t, number in held]})
 
     async def records(
         self,
@@ -165,7 +162,7 @@ class _Consumers:
         ] = TIMEOUT_MS,
         max_bytes: Annotated[int, Query(ge=1, le=ANSWER_BYTES_MAX)] = ANSWER_BYTES,
     ) -> Response:
-        found = self._mine(request, group, instance)
+        found = self._reading(request, group, instance)
         format = found.options.format
         if not accepts(request.headers.get("accept", ""), format):
             raise RestError(40601, f"the instance is of {format}: Accept {media_type(format)}")
@@ -178,28 +175,34 @@ class _Consumers:
         return Outgoing(read.body, media_type(format), its.answers, its.limits.slow_seconds)
 
     async def seek(self, request: Request, group: str, instance: str) -> Response:
-        found = self._mine(request, group, instance)
-        position = _position((await body_of(request, _Positions)).offsets or [])
+        found, given = self._reading(request, group, instance), await body_of(request, _Positions)
+        position = _position(given.offsets or [])
         await self._instances.do(found, lambda: found.seek(position))
         return Response(status_code=204)
 
     async def commit(self, request: Request, group: str, instance: str) -> Response:
-        found = self._mine(request, group, instance)
+        found = self._reading(request, group, instance)
         given = (await body_of(request, _Positions)).offsets
         position = None if given is None else _position(given)
-        for topic, _ in position or ():
-            check_topic(request, topic, "read")
+        await check_readable(request, self._topics, {topic for topic, _ in position or ()})
         await self._instances.do(found, lambda: found.commit(position))
         return Response(status_code=200)
 
     async def committed(self, request: Request, group: str, instance: str) -> Response:
-        found = self._mine(request, group, instance)
+        found, given = self._reading(request, group, instance), await body_of(request, _Positions)
         position = await self._instances.do(found, found.committed)
+        asked = {(each.topic, each.partition) for each in given.partitions or ()}
         said = [
             {"topic": topic, "partition": number, "offset": offset, "metadata": ""}
             for (topic, number), offset in sorted(position.items())
+            if offset >= 0 and (given.partitions is None or (topic, number) in asked)
         ]
         return _said({"offsets": said})
+
+    def _reading(self, request: Request, group: str, name: str) -> Instance:
+        found = self._mine(request, group, name)
+        check_topics(request, found.topics)  # it has no right that its token has lost
+        return found
 
     def _mine(self, request: Request, group: str, name: str) -> Instance:
         check_group(request, group)
@@ -212,7 +215,7 @@ def _said(what: Json) -> Response:
 
 def _owner(request: Request) -> str:
     """The token's name; where there are none, the address."""
-    return who(request) or f"at {request.client.host if request.client else ''}"
+    return who(request) or f"at {address_of(request.scope)}"
 
 
 def _options(new: _New, instances: Instances, group: str) -> tuple[Options, str | None]:

@@ -32,6 +32,7 @@ import orjson
 
 from headwater.client.publisher import Draft
 from headwater.client.records import Record
+from headwater.edges import json_values
 from headwater.edges.rest.answers import V2, Json
 
 RECORDS_MAX = 100_000
@@ -88,13 +89,16 @@ def read(body: bytes, now_ms: int) -> Iterator[Produced | Bad]:
     except UnicodeDecodeError as error:
         yield Bad(BAD_JSON, f"the body is no UTF-8: {error.reason} at byte {error.start}")
         return
+    is_much = json_values.many(body) is not None
     place, count = _behind_space(text, 0), 0
     while place < len(text):
         if count == RECORDS_MAX:
             yield Bad(BAD_RECORD, f"a request has at most {RECORDS_MAX} records: send another")
             return
         try:
-            _, end = _DECODER.raw_decode(text, place)
+            end = (
+                json_values.end_of(text, place) if is_much else _DECODER.raw_decode(text, place)[1]
+            )
         except (ValueError, RecursionError) as error:
             yield Bad(BAD_JSON, f"no JSON at character {place}: {error}")
             return

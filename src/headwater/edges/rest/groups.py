@@ -14,18 +14,15 @@ from headwater.edges.rest.answers import (
     Json,
     Route,
     answered,
-    in_thread,
     list_of,
     listed,
-    object_of,
     related,
     resource,
+    resource_of,
 )
 from headwater.edges.rest.cluster import Cluster
 
-_GROUP = object_of(
-    kind="string",
-    metadata="object",
+_GROUP = resource_of(
     cluster_id="string",
     consumer_group_id="string",
     state="string",
@@ -33,12 +30,8 @@ _GROUP = object_of(
     consumers="object",
     lag_summary="object",
 )
-_MEMBER = object_of(
-    kind="string", metadata="object", consumer_group_id="string", consumer_id="string"
-)
-_LAG = object_of(
-    kind="string",
-    metadata="object",
+_MEMBER = resource_of(consumer_group_id="string", consumer_id="string")
+_LAG = resource_of(
     consumer_group_id="string",
     topic_name="string",
     partition_id="integer",
@@ -46,9 +39,7 @@ _LAG = object_of(
     log_end_offset="integer",
     lag="integer",
 )
-_SUMMARY = object_of(
-    kind="string",
-    metadata="object",
+_SUMMARY = resource_of(
     consumer_group_id="string",
     max_lag="integer",
     total_lag="integer",
@@ -74,11 +65,11 @@ class _Groups:
     """The routes, and what they share."""
 
     def __init__(self, context: Context) -> None:
-        self._log, self._cluster = context.log, Cluster(context.log)
+        self._log, self._cluster = context.log, Cluster(context)
 
     async def all(self, request: Request, cluster_id: str) -> Response:
         await self._cluster.check(cluster_id)
-        found = await in_thread(lambda: client.listed(self._log))
+        found = await self._cluster.ask(lambda: client.listed(self._log))
         shown = [_group(request, cluster_id, g) for g in found if sees_group(request, g.name)]
         path = f"/v3/clusters/{cluster_id}/consumer-groups"
         return listed(request, "KafkaConsumerGroup", path, shown)
@@ -103,7 +94,7 @@ class _Groups:
     async def _get(self, request: Request, cluster_id: str, group: str) -> Group:
         check_group(request, group)
         await self._cluster.check(cluster_id)
-        return await in_thread(lambda: client.named(self._log, group))
+        return await self._cluster.ask(lambda: client.named(self._log, group))
 
 
 def _path(cluster_id: str, group: str) -> str:

@@ -131,7 +131,7 @@ class Instance:
             self._commit(self._handed if position is None else position)
 
     def committed(self) -> dict[Place, int]:
-        """Of its partitions; -1001: nothing."""
+        """Of its partitions; below 0: nothing."""
         with self._used():
             asked = self._consumer.assignment()
             if not asked:

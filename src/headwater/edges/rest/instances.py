@@ -19,10 +19,10 @@ from starlette.exceptions import HTTPException
 from headwater.client.librdkafka import KafkaException
 from headwater.client.log import Log
 from headwater.edges.errors import Overloaded
-from headwater.edges.request_body import Held
+from headwater.edges.held import Held
 from headwater.edges.rest.access import NO_INSTANCE
 from headwater.edges.rest.answers import RestError
-from headwater.edges.rest.batch import ANSWER_BYTES, Answer
+from headwater.edges.rest.batch import ANSWER_BYTES, ANSWER_BYTES_MAX, Answer
 from headwater.edges.rest.instance import Instance, Options
 from headwater.errors import HeadwaterError
 
@@ -31,6 +31,8 @@ LOOK_S = 1.0
 AWAY_S = 3.0
 """Who has not asked for so long is away."""
 FULL_WAIT_S = 5.0
+FIRST_ONES = 2
+"""So many times the bound are open where each beyond it is its owner's only one."""
 _Result = TypeVar("_Result")
 _log = logging.getLogger("headwater.edges")
 
@@ -58,10 +60,11 @@ class Instances:
         self._log = log
         self._open: dict[tuple[str, str], Instance] = {}
         self._turns: dict[Instance, asyncio.Lock] = {}
-        self.answers = Held(max(1, limits.consumers) * ANSWER_BYTES)
+        self.answers = Held(max(limits.consumers * ANSWER_BYTES, 2 * ANSWER_BYTES_MAX))
         """Bytes of answers that are being gathered, or wait to be taken."""
         # As many as there are instances: each may be waiting for records.
-        self._threads = ThreadPoolExecutor(limits.consumers + 4, thread_name_prefix="consumers")
+        threads = FIRST_ONES * limits.consumers + 4
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="consumers")
 
     def facts(self) -> Mapping[str, object]:
         return {"open": len(self._open)}
@@ -75,8 +78,10 @@ class Instances:
             await self._end()
 
     def check_room(self, owner: str) -> None:
+        """Who has none yet finds a place beyond the bound, so that a few cannot take all."""
         mine = sum(each.owner == owner for each in self._open.values())
-        if len(self._open) >= self.limits.consumers:
+        most = self.limits.consumers * (1 if mine else FIRST_ONES)
+        if len(self._open) >= most:
             raise Overloaded("too many consumers are open by HTTP", FULL_WAIT_S)
         if mine >= self.limits.consumers_per_token:
             raise Overloaded("this token has too many consumers open: delete one", FULL_WAIT_S)
@@ -124,7 +129,7 @@ class Instances:
             size = len(found.body)
             return found
         finally:
-            self.answers.bytes += size - bytes_max
+            self.answers.give(bytes_max - size)
 
     async def remove(self, instance: Instance, *, in_order: bool) -> None:
         self._open.pop((instance.group, instance.name), None)

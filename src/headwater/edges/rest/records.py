@@ -6,10 +6,9 @@ order, those that are no good left out, and answered by as many objects in the s
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import orjson
 from fastapi import APIRouter
@@ -30,7 +29,6 @@ from headwater.edges.schemas import Schemas
 from headwater.errors import HeadwaterError
 
 WAY = "rest"
-PARSERS = 1
 _UNKNOWN_PARTITION = -190
 """librdkafka's code of it."""
 _DATA: Json = {
@@ -76,7 +74,7 @@ _ANSWER: Json = {
 
 
 def add_routes(router: APIRouter, context: Context) -> None:
-    cluster, producing = Cluster(context.log), _Producing(context)
+    cluster, producing = Cluster(context), _Producing(context)
 
     async def post(request: Request, cluster_id: str, topic_name: str) -> Response:
         check_topic(request, topic_name, "write")
@@ -99,14 +97,12 @@ class _Producing:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._schemas = Schemas.of(context)
-        self._threads = ThreadPoolExecutor(PARSERS, thread_name_prefix="rest bodies")
 
     async def outcomes(self, cluster_id: str, topic: str, body: bytes) -> list[Json]:
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._threads, lambda: self._read(topic, body))
+        found = await self._taken_apart(topic, body)
         if not found:
             raise RestError(400, "the body is empty: send a JSON object for each record")
-        if await self._context.appender.needs_keys(topic):
+        if (await self._context.appender.topics.find(topic)).is_compacted:
             found = [_keyed(topic, each) for each in found]
         stored = iter(
             await self._stored(topic, [each for each in found if isinstance(each, Produced)])
@@ -118,6 +114,12 @@ class _Producing:
             for each in found
         ]
 
+    async def _taken_apart(self, topic: str, body: bytes) -> list[Produced | Bad]:
+        schema = self._schemas.get(topic)
+        if schema is not None and schema.is_stored_otherwise:  # a registry may have to be asked
+            return await self._context.asking.run(lambda: self._read(topic, body))
+        return await self._context.parsers.parsed(len(body), lambda: self._read(topic, body))
+
     def _read(self, topic: str, body: bytes) -> list[Produced | Bad]:
         now_ms = time.time_ns() // 1_000_000
         return [self._checked(topic, each) for each in read(body, now_ms)]
@@ -126,7 +128,12 @@ class _Producing:
         if isinstance(each, Bad):
             return each
         wrong = self._schemas.complaint(topic, each.draft.value)
-        return each if wrong is None else Bad(BAD_RECORD, f"{wrong}: see the topic's JSON Schema")
+        if wrong is not None:
+            return Bad(BAD_RECORD, f"{wrong}: see the topic's schema")
+        value = self._schemas.stored(topic, each.draft.value)
+        if value is each.draft.value:
+            return each
+        return each._replace(draft=replace(each.draft, value=value))
 
     async def _stored(self, topic: str, good: Sequence[Produced]) -> list[Stored | HeadwaterError]:
         drafts = [each.draft for each in good]

@@ -14,25 +14,23 @@ from headwater.client.errors import told
 from headwater.client.log import Log
 from headwater.client.settings import Entry, Source
 from headwater.edges.context import Context
-from headwater.edges.rest.access import check_topic
+from headwater.edges.rest.access import acting, check_topic
 from headwater.edges.rest.answers import (
     Json,
     RestError,
     Route,
     answered,
     body_of,
-    in_thread,
     list_of,
     listed,
     object_of,
     resource,
+    resource_of,
 )
 from headwater.edges.rest.cluster import Cluster, path_of
 
 NO_SETTING = 40404
-_CONFIG = object_of(
-    kind="string",
-    metadata="object",
+_CONFIG = resource_of(
     cluster_id="string",
     topic_name="string",
     name="string",
@@ -70,7 +68,7 @@ class _Configs:
     """The routes, and what they share."""
 
     def __init__(self, context: Context) -> None:
-        self._log, self._cluster = context.log, Cluster(context.log)
+        self._log, self._cluster = context.log, Cluster(context)
 
     async def all(self, request: Request, cluster_id: str, topic_name: str) -> Response:
         check_topic(request, topic_name)
@@ -91,7 +89,9 @@ class _Configs:
         check_topic(request, topic_name, "admin")
         value = (await body_of(request, _Value)).value
         await self._entry(cluster_id, topic_name, name)
-        await in_thread(lambda: _alter(self._log, topic_name, {name: value}))
+        await self._cluster.ask(
+            lambda: _alter(acting(request, self._log), topic_name, {name: value})
+        )
         return Response(status_code=204)
 
     async def reset(
@@ -99,12 +99,12 @@ class _Configs:
     ) -> Response:
         check_topic(request, topic_name, "admin")
         await self._entry(cluster_id, topic_name, name)
-        await in_thread(lambda: _alter(self._log, topic_name, {}, name))
+        await self._cluster.ask(lambda: _alter(acting(request, self._log), topic_name, {}, name))
         return Response(status_code=204)
 
     async def _entries(self, cluster_id: str, topic_name: str) -> settings.Entries:
         await self._cluster.topic(cluster_id, topic_name)
-        return await in_thread(lambda: _settings(self._log, topic_name))
+        return await self._cluster.ask(lambda: _settings(self._log, topic_name))
 
     async def _entry(self, cluster_id: str, topic_name: str, name: str) -> Entry:
         found = (await self._entries(cluster_id, topic_name)).get(name)

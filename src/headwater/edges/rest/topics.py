@@ -11,28 +11,26 @@ from headwater.client import topics as client
 from headwater.client.errors import RequestRefused, told
 from headwater.client.log import TIMEOUT_S, Log
 from headwater.edges.context import Context
-from headwater.edges.rest.access import NO_PARTITION, check_topic, sees
+from headwater.edges.rest.access import NO_PARTITION, NO_TOPIC, acting, check_topic, sees
 from headwater.edges.rest.answers import (
     Json,
     RestError,
     Route,
     answered,
     body_of,
-    in_thread,
     list_of,
     listed,
     object_of,
     related,
     resource,
+    resource_of,
 )
 from headwater.edges.rest.cluster import Cluster, path_of
 
 THERE_ALREADY = 40002
 PARTITIONS_MAX = 200
 """Of a topic that is made by HTTP: each is files on the disk. More are made by `headwater topics`."""
-_TOPIC = object_of(
-    kind="string",
-    metadata="object",
+_TOPIC = resource_of(
     cluster_id="string",
     topic_name="string",
     is_internal="boolean",
@@ -41,9 +39,7 @@ _TOPIC = object_of(
     partitions="object",
     configs="object",
 )
-_PARTITION = object_of(
-    kind="string",
-    metadata="object",
+_PARTITION = resource_of(
     cluster_id="string",
     topic_name="string",
     partition_id="integer",
@@ -94,10 +90,11 @@ class _Topics:
     """The routes, and what they share."""
 
     def __init__(self, context: Context) -> None:
-        self._log, self._cluster = context.log, Cluster(context.log)
+        self._log, self._cluster = context.log, Cluster(context)
+        self._known = context.appender.topics
 
     async def all(self, request: Request, cluster_id: str) -> Response:
-        known = await self._cluster.check(cluster_id)
+        known = await self._cluster.all(cluster_id)
         shown = [
             _topic(request, cluster_id, name, replicas)
             for name, replicas in sorted(known.items())
@@ -130,32 +127,42 @@ class _Topics:
     async def create(self, request: Request, cluster_id: str) -> Response:
         new = await body_of(request, _New)
         check_topic(request, new.topic_name, "admin")
-        known = await self._cluster.check(cluster_id)
-        if new.topic_name in known:
+        if await self._is_there(cluster_id, new.topic_name):
             raise RestError(THERE_ALREADY, f"the topic {new.topic_name!r} is there already")
         if new.partitions_count != -1 and not 1 <= new.partitions_count <= PARTITIONS_MAX:
             raise RestError(422, f"partitions_count is 1 to {PARTITIONS_MAX}")
         if not 1 <= new.replication_factor <= 32767:
             raise RestError(422, "replication_factor is 1 to 32767; headwater's broker keeps one")
+        replicas = [new.replication_factor] * abs(new.partitions_count)
         if not new.validate_only:
-            await in_thread(lambda: _create(self._log, new))
-            known = await self._cluster.check(cluster_id)
-        replicas = known.get(new.topic_name, [new.replication_factor] * abs(new.partitions_count))
+            await self._cluster.ask(lambda: _create(self._log, acting(request, self._log), new))
+            self._known.forget(new.topic_name)
+            replicas = await self._cluster.topic(cluster_id, new.topic_name)
         return answered(_topic(request, cluster_id, new.topic_name, replicas), 201)
 
     async def delete(self, request: Request, cluster_id: str, topic_name: str) -> Response:
         check_topic(request, topic_name, "admin")
         await self._cluster.topic(cluster_id, topic_name)
-        await in_thread(lambda: _delete(self._log, topic_name))
+        await self._cluster.ask(lambda: _delete(acting(request, self._log), topic_name))
+        self._known.forget(topic_name)
         return Response(status_code=204)
 
+    async def _is_there(self, cluster_id: str, name: str) -> bool:
+        try:
+            await self._cluster.topic(cluster_id, name)
+        except RestError as error:
+            if error.code != NO_TOPIC:
+                raise
+            return False
+        return True
 
-def _create(log: Log, new: _New) -> None:
+
+def _create(log: Log, by: Log, new: _New) -> None:
     config = {each.name: each.value for each in new.configs}
     try:
         with told(f"creating {new.topic_name}", log.bootstrap):
             client.create(
-                log.admin,
+                by.admin,
                 new.topic_name,
                 new.partitions_count,
                 config,

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from headwater.client.position import Position
-from headwater.views.operate.wait import NotYet, Unrelated
+from headwater.views.operate.wait import NotYet, check_topics
 from headwater.views.targets.contract import Unavailable
 
 if TYPE_CHECKING:
     from headwater.pipelines.declarations import View
 
 FIRST_S, MOST_S = 0.01, 0.25
+THREADS = 8
 
 
 class Positions:
@@ -25,15 +27,20 @@ class Positions:
 
     def __init__(self) -> None:
         self._asking: dict[str, asyncio.Task[Position | None]] = {}
+        # Not the loop's own threads: a store that hangs would take one for each of its views.
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="view position")
 
     async def now(self, view: View) -> Position | None:
         """How far the version is that readers see; an answer that is under way is shared."""
         task = self._asking.get(view.name)
         if task is None or task.done():
-            task = asyncio.create_task(asyncio.to_thread(_asked, view))
+            task = asyncio.create_task(self._ask(view))
             self._asking[view.name] = task
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(task)
+
+    async def _ask(self, view: View) -> Position | None:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, _asked, view)
 
     async def wait(self, view: View, wanted: Position, timeout: float) -> Position:
         """Return once readers of the view see all that is before `wanted`; NotYet, Unrelated."""
@@ -45,7 +52,7 @@ class Positions:
             except Unavailable as error:
                 trouble = f", and does not answer: {error}"
             if reached is not None:
-                _check_topics(view.name, reached, wanted)
+                check_topics(view.name, reached, wanted)
                 if reached.covers(wanted):
                     return reached
             left = deadline - time.monotonic()
@@ -59,15 +66,6 @@ def _asked(view: View) -> Position | None:
     from headwater.pipelines.handles import handle
 
     return handle(view).position()
-
-
-def _check_topics(name: str, reached: Position, wanted: Position) -> None:
-    strange = sorted(set(wanted.offsets) - set(reached.offsets))
-    if strange:
-        raise Unrelated(
-            f"{name} does not read {', '.join(strange)}"[:300],
-            hint=f"it reads {', '.join(sorted(reached.offsets))}",
-        )
 
 
 def _not_yet(

@@ -3,7 +3,7 @@
     traceparent  the header that travels with a record          settings   [edges.tracing]
     requests     HTTP in as spans                               spans      what is told, as data
     follower     the service that looks at records and readers  in_flight  what waits for its readers
-    readers      how far views and groups are                   exporter   spans to a collector
+    exporter     spans to a collector
 
 Nothing of it runs without a section [edges.tracing]. Captures mark records (`capture.traceparent`).
 """

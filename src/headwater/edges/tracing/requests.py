@@ -33,7 +33,7 @@ _POSITION = b"headwater-position"
 _PATH_MAX = 200
 
 
-class Telling(Protocol):
+class SpanExporter(Protocol):
     """Who takes the spans: `exporter.Exporter`."""
 
     def tell(self, spans: Iterable[Span]) -> None: ...
@@ -47,7 +47,7 @@ class TracedRequests:
     def __init__(
         self,
         application: Application,
-        exporter: Telling,
+        exporter: SpanExporter,
         ratio: float,
         chance: random.Random | None = None,
         clock_ns: Callable[[], int] = time.time_ns,

@@ -1,4 +1,4 @@
-"""`from = "statsd://…"` and `from = "udp://…"`: datagrams to messages. Called by `bridges.running`.
+"""`from = "statsd://…"` and `from = "udp://…"`: datagrams to messages. Called by `bridges.runner`.
 
 [edges.bridges.metrics]                     [edges.bridges.sensors]
 from = "statsd://127.0.0.1:8125"            from = "udp://10.1.0.4:9999"
@@ -83,7 +83,7 @@ class _Datagrams(Inbound):
         if receiving is not None:
             await receiving.close()
 
-    def status(self) -> Mapping[str, Any]:
+    def status(self) -> Mapping[str, object]:
         receiving = self._receiving
         if receiving is None:
             return {}

@@ -5,23 +5,25 @@
      dropped by the kernel     dropped by us: the log does not keep up, and the bound is reached
 
 The thread goes on reading when the inbox is full: so what is lost for lack of a quick log is counted apart
-from what is lost for lack of a quick machine. One bridge owns each; counts are only written by the thread.
+from what is lost for lack of a quick machine. Who floods it loses his own: nobody has more of the inbox than
+`SHARE` times what is left for others. One bridge owns each; counts are only written by the thread.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import select
 import socket
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from headwater.edges import counts
+from headwater.edges.held import SHARE
 from headwater.edges.udp.batches import Batches, Datagram, host_of
+from headwater.edges.udp.socket_thread import SocketThread
 from headwater.edges.udp.sockets import DropCount
 
 LOOK_S = 0.5
@@ -64,15 +66,13 @@ class Receiving:
     ) -> None:
         self.counts = Received()
         self.drops = DropCount(made)
-        self.failure: OSError | None = None
         self._name, self._socket, self._bound, self._may_send = name, made, inbox_bytes, may_send
         self._inbox: deque[list[Datagram]] = deque()
         self._inbox_bytes = 0
+        self._inbox_of: Counter[bytes] = Counter()
+        """Bytes by who sent them, counted from when there was little room until it is empty."""
         self._lock = threading.Lock()
-        self._loop = asyncio.get_running_loop()
-        self._some = asyncio.Event()
-        self._stop_read, self._stop_write = socket.socketpair()
-        self._thread = threading.Thread(target=self._run, name=f"udp {name}", daemon=True)
+        self._thread = SocketThread(f"udp {name}", self._read_on, [made])
         self._looked_at = self._told_at = float("-inf")
         self._untold = {"kernel": 0, "inbox": 0}
         self._thread.start()
@@ -83,10 +83,8 @@ class Receiving:
             with self._lock:
                 if self._inbox:
                     return self._taken()
-                self._some.clear()
-            if self.failure is not None:
-                raise self.failure
-            await self._some.wait()
+                self._thread.clear()
+            await self._thread.wait()
 
     def _taken(self) -> list[Datagram]:
         """One by one they would be read as they come, and each append costs the same for any number."""
@@ -94,6 +92,8 @@ class Receiving:
         while self._inbox and len(taken) < TAKEN_MAX:
             taken += self._inbox.popleft()
         self._inbox_bytes -= _size(taken)
+        if self._inbox_of:
+            self._inbox_of -= _by_sender(taken)  # who has none left is in it no more
         return taken
 
     @property
@@ -101,40 +101,28 @@ class Receiving:
         return self._inbox_bytes
 
     async def close(self) -> None:
-        self._stop_write.send(b"x")
-        await asyncio.to_thread(self._thread.join)
+        await self._thread.stopped()
         left = sum(map(len, self._inbox))
         if left:
             self.counts.dropped_by_inbox += left
             _DROPPED.labels(self._name, "inbox").inc(left)
             _log.warning("%s: stopped with %d datagrams that the log had not yet", self._name, left)
-        self._socket.close()
-        self._stop_read.close()
-        self._stop_write.close()
+        self._thread.close()
 
     # ---- in the thread --------------------------------------------------------------------------
-
-    def _run(self) -> None:
-        try:
-            self._read_on()
-        except Exception as error:  # a thread that dies in silence would leave its reader waiting
-            if not isinstance(error, OSError):
-                _log.exception("%s: receiving failed", self._name)
-                error = OSError(f"receiving failed: {error!r}")
-            self.failure = error
-            self._wake()
 
     def _read_on(self) -> None:
         batches = Batches(self._socket)
         ready = select.poll()
         ready.register(self._socket, select.POLLIN)
-        ready.register(self._stop_read, select.POLLIN)
+        ready.register(self._thread.stopping, select.POLLIN)
         while True:
             found = ready.poll(LOOK_S * 1000)
             batch = batches.read() if found else []
             if batch:
                 self._put(batch)
-            is_stopped = any(descriptor == self._stop_read.fileno() for descriptor, _ in found)
+            stop = self._thread.stopping.fileno()
+            is_stopped = any(descriptor == stop for descriptor, _ in found)
             if is_stopped or time.monotonic() - self._looked_at > LOOK_S:
                 self._look()
             if is_stopped:
@@ -151,7 +139,8 @@ class Receiving:
                 counts.refused("udp", "sender_not_allowed", refused)
             batch = allowed
         with self._lock:
-            kept = _fitting(batch, self._bound - self._inbox_bytes)
+            is_much = self._inbox_bytes + _size(batch) > self._bound // 2
+            kept = self._shared(batch) if is_much or self._inbox_of else batch
             if kept:
                 self._inbox.append(kept)
                 self._inbox_bytes += _size(kept)
@@ -160,14 +149,21 @@ class Receiving:
             self.counts.dropped_by_inbox += dropped
             _DROPPED.labels(self._name, "inbox").inc(dropped)
             self._untold["inbox"] += dropped
-        self._wake()
+        self._thread.wake()
 
-    def _wake(self) -> None:
-        if not self._some.is_set():
-            try:
-                self._loop.call_soon_threadsafe(self._some.set)
-            except RuntimeError:
-                pass  # the loop has ended before us
+    def _shared(self, batch: list[Datagram]) -> list[Datagram]:
+        """Those for which there is room: nobody has more than `SHARE` times what is left for all others."""
+        if not self._inbox_of:
+            for some in self._inbox:
+                self._inbox_of.update(_by_sender(some))
+        kept, left = [], self._bound - self._inbox_bytes
+        for each in batch:
+            size, of = len(each[0]) + OVERHEAD_BYTES, _network_of(each[1])
+            if self._inbox_of[of] + size <= SHARE * (left - size):
+                kept.append(each)
+                left -= size
+                self._inbox_of[of] += size
+        return kept
 
     def _look(self) -> None:
         now = self._looked_at = time.monotonic()
@@ -185,17 +181,16 @@ def _size(batch: list[Datagram]) -> int:
     return sum(len(datagram) for datagram, _ in batch) + OVERHEAD_BYTES * len(batch)
 
 
-def _fitting(batch: list[Datagram], room: int) -> list[Datagram]:
-    """As many as there is room for, the first ones."""
-    if _size(batch) <= room:
-        return batch
-    kept = 0
-    for datagram, _ in batch:
-        room -= len(datagram) + OVERHEAD_BYTES
-        if room < 0:
-            break
-        kept += 1
-    return batch[:kept]
+def _by_sender(batch: list[Datagram]) -> Counter[bytes]:
+    found: Counter[bytes] = Counter()
+    for datagram, sender in batch:
+        found[_network_of(sender)] += len(datagram) + OVERHEAD_BYTES
+    return found
+
+
+def _network_of(sender: bytes) -> bytes:
+    """Whose share a datagram uses: an IPv4 address, the /64 of an IPv6 one, as the kernel wrote it."""
+    return sender[8:16] if any(sender[8:16]) else sender[4:8]
 
 
 def _sentence(dropped: dict[str, int]) -> str:

@@ -10,7 +10,6 @@ the time is that of the attempt.
     headwater-tombstone: true, where the record has no value
 
 HTTP/1.1 connections to one receiver: to an address that was looked at, and to no other; kept for the next.
-
 `addresses` says which may be called, at each new connection. TLS still goes by the name:
 certificates are checked against it. Proxies of the environment are not used, redirects not followed. (h11 and
 not httpx: with many requests at once the pool of httpx takes ten times as long as everything else here.)
@@ -37,8 +36,7 @@ from headwater.edges.webhooks.retry import retry_after_s
 from headwater.edges.webhooks.subscription import Posting
 from headwater.errors import HeadwaterError
 
-_SHOWN = 200
-_GONE = 410
+_SHOWN, _GONE = 200, 410
 _HANDED_ON = ("traceparent", "tracestate")
 _PRINTABLE = "".join(map(chr, range(0x20, 0x7F)))
 
@@ -124,7 +122,8 @@ IDLE_S = 20.0
 """Receivers close what is idle for longer; a request on the way just then would fail."""
 ANSWER_BYTES_MAX = 16 * 1024
 """Of an answer's body; of a longer one the rest is not read, and the connection closed."""
-_READ_BYTES = 64 * 1024
+PIECES_MAX, INFORMATION_MAX = 1000, 10
+"""Of its body, and answers before it that say that there will be one: each takes everybody's time."""
 Headers = list[tuple[str, str]]
 
 
@@ -196,7 +195,7 @@ class Connections:
 
     async def _connected(self) -> _Connection:
         failure: OSError | None = None
-        for address in await resolved(self._host, self._port, allow_private=self._allow_private):
+        for address in await resolved(self._host, allow_private=self._allow_private):
             try:
                 return _Connection(
                     *await asyncio.open_connection(
@@ -234,7 +233,7 @@ class Connections:
     async def _answer(self, connection: _Connection) -> tuple[Answer, bool]:
         """With whether the connection may be used again."""
         state = connection.state
-        status, headers, body = 0, dict[str, str](), b""
+        status, headers, body, pieces, informed = 0, dict[str, str](), b"", 0, 0
         while True:
             event = state.next_event()
             if event is h11.NEED_DATA:
@@ -243,17 +242,19 @@ class Connections:
                 status = event.status_code
                 headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in event.headers}
             elif isinstance(event, h11.Data):
-                body += event.data
-                if len(body) > ANSWER_BYTES_MAX:
+                body, pieces = body + event.data, pieces + 1
+                if len(body) > ANSWER_BYTES_MAX or pieces > PIECES_MAX:
                     return Answer(status, headers, body), False
             elif isinstance(event, h11.EndOfMessage):
                 again = state.our_state is h11.DONE and state.their_state is h11.DONE
                 return Answer(status, headers, body), again
             elif not isinstance(event, h11.InformationalResponse):
                 raise Closed("the connection was closed")
+            elif (informed := informed + 1) > INFORMATION_MAX:
+                raise h11.RemoteProtocolError("it only ever says that there will be an answer")
 
     async def _some(self, connection: _Connection) -> bytes:
-        data = await connection.reader.read(_READ_BYTES)
+        data = await connection.reader.read(64 * 1024)
         if not data and connection.state.their_state is h11.SEND_RESPONSE:
             raise Closed("closed without an answer")
         return data

@@ -7,6 +7,7 @@ mail and commands.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from headwater.client.places import END
 from headwater.edges import counts
 from headwater.edges.appender import Appender
 from headwater.edges.webhooks import letters
-from headwater.edges.webhooks.deliverer import Delivering, Outside
+from headwater.edges.webhooks.deliverer import Delivering, Outside, Tally
 from headwater.edges.webhooks.delivery import Delivery, Outcome, Sender
 from headwater.edges.webhooks.member import Member
 from headwater.edges.webhooks.retry import Retrying
@@ -83,6 +84,7 @@ class Subscriber:
             "dead_letters": tally.dead,
             "waiting": found.held,
             "last_failed_attempt": tally.last_failure,
+            **({} if found.breaker.state == "closed" else {"trouble": _trouble(tally)}),
         }
 
     async def run(self) -> None:
@@ -158,6 +160,10 @@ class Subscriber:
         _log.warning("%s: gave up on %s: %s", self.name, delivery.id, reason)
 
 
+def _trouble(tally: Tally) -> str:
+    return f"nothing is sent for a while, as the receiver fails: {tally.last_failure}"
+
+
 class _Counted:
     """A sender whose attempts are counted."""
 
@@ -174,6 +180,15 @@ class _Counted:
 
     async def close(self) -> None:
         await self._inner.close()
+
+
+def forget(name: str) -> None:
+    """The figures of a subscription that is no more."""
+    with contextlib.suppress(KeyError):
+        _BREAKER.remove(name)
+    for outcome in ("delivered", "failed"):
+        with contextlib.suppress(KeyError):
+            _ATTEMPTS.remove(name, outcome)
 
 
 async def first_of(*tasks: asyncio.Task[None], look: Callable[[], None] = lambda: None) -> None:

@@ -17,8 +17,8 @@ from headwater.processing.patterns.errors import PatternError
 from headwater.processing.patterns.trees import (
     Constant,
     Operation,
-    Remembered,
     Row,
+    RowsReference,
     Tree,
     Typed,
     as_sql,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
-Leaf = Row | Remembered
+Leaf = Row | RowsReference
 _TRANSPARENT = ("Alias", "DatetimeSub")
 """What only stands around what is computed."""
 _AS_THEY_ARE = ("boolean", "timestamp", "timestamp_ntz")
@@ -157,7 +157,7 @@ class _Reader:
         """A cast that Spark makes for each row, before the machine has it."""
         if isinstance(tree, Row):
             return Row(f"CAST({tree.sql} AS {type})", type)
-        if isinstance(tree, Remembered) and tree.kind in ("first", "last"):
+        if isinstance(tree, RowsReference) and tree.kind in ("first", "last"):
             return replace(tree, sql=f"CAST({tree.sql} AS {type})", of=type, type=type)
         raise self._zoned("times are compared as its clocks show them")
 

@@ -16,7 +16,7 @@ from typing import Any
 from headwater.processing.patterns import numbers
 from headwater.processing.patterns.errors import NoResult, PatternError
 from headwater.processing.patterns.memory import Slots, Values, reader
-from headwater.processing.patterns.trees import Constant, Operation, Remembered, Row, Typed
+from headwater.processing.patterns.trees import Constant, Operation, Row, RowsReference, Typed
 from headwater.processing.patterns.types import DAY_US, is_plain
 
 Evaluate = Callable[[Values, Slots], Any]
@@ -25,7 +25,7 @@ Evaluate = Callable[[Values, Slots], Any]
 class Evaluator:
     """`columns` and `slots` say where the values and memories of trees stand."""
 
-    def __init__(self, columns: Sequence[str], slots: Sequence[Remembered], ansi: bool) -> None:
+    def __init__(self, columns: Sequence[str], slots: Sequence[RowsReference], ansi: bool) -> None:
         self._columns, self._slots, self._ansi = columns, slots, ansi
 
     def function(self, tree: Typed, where: str) -> Evaluate:
@@ -39,7 +39,7 @@ class Evaluator:
                 hint = "guard it (`x / nullif(y, 0)`), or let the query start with wider types"
                 raise NoResult(f"{where}: {error}", hint=hint) from None
 
-        return evaluate if isinstance(tree, Operation | Remembered) else compute
+        return evaluate if isinstance(tree, Operation | RowsReference) else compute
 
     def _function(self, tree: Typed, where: str) -> Evaluate:
         if isinstance(tree, Constant):
@@ -48,7 +48,7 @@ class Evaluator:
         if isinstance(tree, Row):
             column = self._columns.index(tree.sql)
             return lambda values, held: values[column]
-        if isinstance(tree, Remembered):
+        if isinstance(tree, RowsReference):
             number, read = self._slots.index(tree), reader(tree, self._ansi)
             return lambda values, held: read(held[number])
         arguments = [self._function(each, where) for each in tree.arguments]

@@ -25,8 +25,8 @@ from headwater.processing.patterns.trees import (
     KINDS,
     Call,
     Literal,
-    Remembered,
     Row,
+    RowsReference,
     Tree,
     at_end,
     refers,
@@ -225,7 +225,7 @@ class _Parser:
             if column.kind != "name":
                 raise self.wrong(f"the name of a column of {word.text} is missing here")
             self.at += 1
-            return Remembered("last", word.text, self._path(column))
+            return RowsReference("last", word.text, self._path(column))
         return Row(self._path(word))
 
     def _path(self, word: Word) -> str:
@@ -240,7 +240,7 @@ class _Parser:
         name = word.lower
         if name in KINDS:
             self.at += 2
-            return self._remembered(word)
+            return self._rows_reference(word)
         if name in FUNCTIONS:
             self.at += 2
             return Call(name, tuple(self._list()))
@@ -294,7 +294,7 @@ class _Parser:
             raise self.wrong("an interval is written INTERVAL 5 MINUTES", begin) from None
         return Literal(self.text[begin.place : self.words[self.at - 1].end])
 
-    def _remembered(self, function: Word) -> Tree:
+    def _rows_reference(self, function: Word) -> Tree:
         """`last(A.price, 1)`, of which the name and the parenthesis are behind us."""
         kind, begin, depth = function.lower, self.at, 0
         while depth or self.peek().text not in (",", ")"):
@@ -311,7 +311,7 @@ class _Parser:
         variable, sql = self._argument(inside)
         if sql is None and kind != "count":
             raise self.wrong(f"which column of {variable or 'the rows'}?", inside[0])
-        return Remembered(kind, variable, sql, offset)
+        return RowsReference(kind, variable, sql, offset)
 
     def _offset(self, kind: str) -> int:
         word = self.peek()

@@ -29,7 +29,7 @@ from headwater.processing.patterns.evaluator import Evaluate, Evaluator
 from headwater.processing.patterns.memory import Bind, Slots, Values, binder, empty, reader
 from headwater.processing.patterns.plan import PAST_LAST_ROW, TO_NEXT_ROW, Plan
 from headwater.processing.patterns.syntax import Not, One
-from headwater.processing.patterns.trees import Remembered
+from headwater.processing.patterns.trees import RowsReference
 
 WAYS_MAX = 10_000
 """Of one attempt. Only conditions over earlier rows make so many: others share their position."""
@@ -190,7 +190,7 @@ class Machine:
             return lambda row, last_row, slots: last_row + 1
         if skip == TO_NEXT_ROW:
             return lambda row, last_row, slots: row + 1
-        assert isinstance(skip, Remembered)
+        assert isinstance(skip, RowsReference)
         number, read = self._plan.slots.index(skip), reader(skip, self._plan.ansi)
 
         def target(row: int, last_row: int, slots: Slots) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 
 from headwater.processing.patterns import numbers
 from headwater.processing.patterns.errors import NoResult
-from headwater.processing.patterns.trees import Remembered
+from headwater.processing.patterns.trees import RowsReference
 
 Slots = tuple[Any, ...]
 Values = Sequence[Any]
@@ -25,12 +25,12 @@ FIRST_ROW, LAST_ROW = "first row", "last row"
 """Two more kinds, for skipping: the number of the first and of the last row of a variable."""
 
 
-def empty(slots: Sequence[Remembered]) -> Slots:
+def empty(slots: Sequence[RowsReference]) -> Slots:
     return tuple(0 if each.kind == "count" else () if _is_tuple(each) else None for each in slots)
 
 
 def binder(
-    slots: Sequence[Remembered], variable: str | None, columns: Sequence[str], ansi: bool
+    slots: Sequence[RowsReference], variable: str | None, columns: Sequence[str], ansi: bool
 ) -> Bind | None:
     """How a row bound to `variable` (None: to none) changes the slots; None where it changes nothing."""
     changes = [
@@ -50,7 +50,7 @@ def binder(
     return bind
 
 
-def reader(slot: Remembered, ansi: bool) -> Callable[[Any], Any]:
+def reader(slot: RowsReference, ansi: bool) -> Callable[[Any], Any]:
     """What a slot's content means as a value."""
     if slot.kind == "avg":
         return _mean(slot, ansi)
@@ -67,13 +67,13 @@ def reader(slot: Remembered, ansi: bool) -> Callable[[Any], Any]:
     return lambda held: held
 
 
-def _is_tuple(slot: Remembered) -> bool:
+def _is_tuple(slot: RowsReference) -> bool:
     return slot.kind in ("first", "collect_list", FIRST_ROW) or (
         slot.kind == "last" and slot.offset > 0
     )
 
 
-def _update(slot: Remembered, ansi: bool) -> Callable[[Any, Any], Any]:
+def _update(slot: RowsReference, ansi: bool) -> Callable[[Any, Any], Any]:
     if slot.kind in ("first", FIRST_ROW):
         kept = slot.offset + 1
         return lambda held, value: held if len(held) >= kept else (*held, value)
@@ -116,7 +116,7 @@ def _append(held: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
 # ---- sums -----------------------------------------------------------------------------------------------
 
 
-def _adding(slot: Remembered, ansi: bool) -> tuple[numbers.Binary, Any]:
+def _adding(slot: RowsReference, ansi: bool) -> tuple[numbers.Binary, Any]:
     """How a value is added to a sum, and the sum of nothing."""
     if not numbers.is_decimal(slot.of):
         if slot.kind == "avg" or numbers.is_fraction(slot.of):
@@ -138,7 +138,7 @@ def _adding(slot: Remembered, ansi: bool) -> tuple[numbers.Binary, Any]:
     return _named(slot, added), Decimal(0)
 
 
-def _named(slot: Remembered, add: numbers.Binary) -> numbers.Binary:
+def _named(slot: RowsReference, add: numbers.Binary) -> numbers.Binary:
     def named(total: Any, value: Any) -> Any:
         try:
             return add(total, value)
@@ -168,7 +168,7 @@ def _averaging(add: numbers.Binary, zero: Any) -> Callable[[Any, Any], Any]:
     return update
 
 
-def _mean(slot: Remembered, ansi: bool) -> Callable[[Any], Any]:
+def _mean(slot: RowsReference, ansi: bool) -> Callable[[Any], Any]:
     divide = numbers.binary("Divide", slot.type, ansi)
     assert divide is not None
     number: Callable[[int], Any] = Decimal if numbers.is_decimal(slot.type) else float

@@ -19,7 +19,7 @@ from headwater.processing.patterns.errors import PatternError
 from headwater.processing.patterns.expressions import conditions, measure
 from headwater.processing.patterns.memory import FIRST_ROW, LAST_ROW
 from headwater.processing.patterns.syntax import bound_variables, parse, variables
-from headwater.processing.patterns.trees import Remembered, Tree, Typed, remembered, rows
+from headwater.processing.patterns.trees import RowsReference, Tree, Typed, rows, rows_references
 
 VARIABLES_MAX = 62
 PAST_LAST_ROW, TO_NEXT_ROW = "past last row", "to next row"
@@ -44,9 +44,9 @@ class Plan:
     tests: tuple[tuple[Typed, ...], ...]
     """For each variable, what must hold besides, in view of the rows before."""
     within_us: int
-    skip: str | Remembered
+    skip: str | RowsReference
     """One of the two words, or which row is the first that may begin the next match."""
-    slots: tuple[Remembered, ...]
+    slots: tuple[RowsReference, ...]
     decisive: int
     """So many of the slots, the first ones, have a part in conditions."""
     columns: tuple[str, ...]
@@ -86,7 +86,7 @@ def plan(
     skipping = _skip(skip, bound_variables(tree))
     decisive = _slots([tree for each in tests for tree in each])
     others = [slot for slot in _slots(list(wanted.values())) if slot not in decisive]
-    if isinstance(skipping, Remembered):
+    if isinstance(skipping, RowsReference):
         others.append(skipping)
     slots = (*decisive, *others)
     return Plan(
@@ -130,7 +130,7 @@ def _check_names(names: tuple[str, ...], define: Mapping[str, str]) -> None:
             )
 
 
-def _skip(words: str, bound: frozenset[str]) -> str | Remembered:
+def _skip(words: str, bound: frozenset[str]) -> str | RowsReference:
     said = " ".join(words.split())
     if said in (PAST_LAST_ROW, TO_NEXT_ROW):
         return said
@@ -145,14 +145,14 @@ def _skip(words: str, bound: frozenset[str]) -> str | Remembered:
             f"skip={words!r}: no row is ever bound to {found[2]!r}",
             hint=f"rows are bound to {', '.join(sorted(bound))}",
         )
-    return Remembered(FIRST_ROW if found[1] == "first" else LAST_ROW, found[2], None)
+    return RowsReference(FIRST_ROW if found[1] == "first" else LAST_ROW, found[2], None)
 
 
-def _slots(trees: list[Typed]) -> list[Remembered]:
-    return list(dict.fromkeys(slot for tree in trees for slot in remembered(tree)))
+def _slots(trees: list[Typed]) -> list[RowsReference]:
+    return list(dict.fromkeys(slot for tree in trees for slot in rows_references(tree)))
 
 
-def _columns(slots: tuple[Remembered, ...], tests: list[Typed]) -> tuple[str, ...]:
+def _columns(slots: tuple[RowsReference, ...], tests: list[Typed]) -> tuple[str, ...]:
     asked = [slot.sql for slot in slots if slot.sql is not None]
     asked += [sql for tree in tests for sql in rows(tree)]
     return tuple(dict.fromkeys(asked))

@@ -25,7 +25,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Remembered:
+class RowsReference:
     """Something of the rows bound to a variable (of all rows of the match, without one)."""
 
     kind: str
@@ -44,7 +44,7 @@ class Call:
     arguments: tuple[Tree, ...]
 
 
-Tree = Literal | Row | Remembered | Call
+Tree = Literal | Row | RowsReference | Call
 """As it is written."""
 
 
@@ -62,7 +62,7 @@ class Operation:
     type: str
 
 
-Typed = Constant | Row | Remembered | Operation
+Typed = Constant | Row | RowsReference | Operation
 """As Spark reads it: with its casts, and the type of everything in the words of its SQL (`decimal(12,2)`)."""
 
 
@@ -70,13 +70,13 @@ def refers(tree: Tree) -> bool:
     """Whether other rows than the current one have a part in it."""
     if isinstance(tree, Call):
         return any(map(refers, tree.arguments))
-    return isinstance(tree, Remembered)
+    return isinstance(tree, RowsReference)
 
 
-def remembered(tree: Typed) -> list[Remembered]:
+def rows_references(tree: Typed) -> list[RowsReference]:
     if isinstance(tree, Operation):
-        return [each for argument in tree.arguments for each in remembered(argument)]
-    return [tree] if isinstance(tree, Remembered) else []
+        return [each for argument in tree.arguments for each in rows_references(argument)]
+    return [tree] if isinstance(tree, RowsReference) else []
 
 
 def rows(tree: Typed) -> list[str]:
@@ -86,14 +86,14 @@ def rows(tree: Typed) -> list[str]:
     return [tree.sql] if isinstance(tree, Row) else []
 
 
-def leaves(tree: Tree) -> list[Row | Remembered]:
+def leaves(tree: Tree) -> list[Row | RowsReference]:
     """What a tree is made of, but for what is written in it."""
     if isinstance(tree, Call):
         return [each for argument in tree.arguments for each in leaves(argument)]
     return [] if isinstance(tree, Literal) else [tree]
 
 
-def as_sql(tree: Tree, names: Mapping[Row | Remembered, str]) -> str:
+def as_sql(tree: Tree, names: Mapping[Row | RowsReference, str]) -> str:
     """SQL of the same meaning over columns that stand for the leaves."""
     if isinstance(tree, Literal):
         return tree.sql
@@ -120,7 +120,7 @@ def _sql(name: str, inside: list[str]) -> str:
 
 def at_end(tree: Tree) -> Tree:
     if isinstance(tree, Row):
-        return Remembered("last", None, tree.sql)
+        return RowsReference("last", None, tree.sql)
     if isinstance(tree, Call):
         return Call(tree.name, tuple(map(at_end, tree.arguments)))
     return tree

@@ -43,7 +43,7 @@ class NotAnswered(HeadwaterError):
 class Answer:
     """What came back."""
 
-    value: Any
+    value: object
     """JSON, decoded; None where the record has no value."""
     key: bytes | None
     request: str

@@ -47,6 +47,8 @@ class Plan:
     """postgresql://… of a server for the shop; None: a SQLite file."""
     browser: bool = False
     """Open the console in one."""
+    stay: bool = False
+    """Write on after the load, slowly and until Ctrl-C, for somebody who takes the console's tour."""
 
 
 @dataclass

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import chdir
 from functools import partial
 
-from headwater.project.doctor import Finding, guarded
+from headwater.project.doctor import guarded
 from headwater.project.file import Project
 from headwater.project.hardening import broker, files, pages
+from headwater.project.values import Finding
 
 CHECKS: Mapping[str, Callable[[Project], Finding]] = {
     "broker: TLS and login": broker.broker_tls,
@@ -24,6 +25,8 @@ CHECKS: Mapping[str, Callable[[Project], Finding]] = {
     "edges: tokens": pages.edges_tokens,
     "edges: limits": pages.edges_limits,
     "edges: webhooks": pages.webhooks,
+    "schemas: TLS": pages.schemas_tls,
+    "schemas: tokens": pages.schemas_tokens,
     "console: TLS": pages.console_tls,
     "console: login": pages.console_login,
     "secrets: not in the file": files.inline,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from headwater.broker.security.listeners import Listener, from_settings, option, single
 from headwater.broker.settings import Settings
-from headwater.project.doctor import Finding
 from headwater.project.file import Project
 from headwater.project.hardening.findings import failed, fine
 from headwater.project.ports import is_loopback
+from headwater.project.values import Finding
 
 
 def _listeners(project: Project) -> list[Listener]:

@@ -6,9 +6,10 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from headwater.project.doctor import Finding
+from headwater.local_path import local_path
 from headwater.project.file import Project
 from headwater.project.hardening.findings import failed, fine
+from headwater.project.values import Finding
 from headwater.secrets import files_of, is_reference, is_sensitive, names_one, shown
 
 _NO_SECRETS = ("url", "location", "seconds", "minutes", "lifetime", "claim")
@@ -46,6 +47,11 @@ def modes(project: Project) -> Finding:
 
 def data(project: Project) -> Finding:
     name = "data: file modes"
+    checkpoints = local_path(project.checkpoints)
+    if checkpoints is not None and project.master.startswith("local"):
+        if checkpoints.exists() and checkpoints.stat().st_mode & 0o007:
+            said = f"everybody may look into {checkpoints}, where rows of tables are"
+            return failed(name, said, f"chmod o= {checkpoints}")
     if project.bootstrap is not None:
         return fine(name, "the log's own business")
     if project.settings.get("headwater.umask", "077")[-1] != "7":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.project.doctor import Finding
+from headwater.project.values import Finding
 
 
 def fine(name: str, sentence: str) -> Finding:

@@ -1,15 +1,17 @@
-"""Lines of the hardening list that are about the edges and the console."""
+"""Lines of the hardening list that are about the edges, the registry and the console."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from headwater.project.doctor import Finding
 from headwater.project.file import Project
 from headwater.project.hardening.findings import failed, fine
 from headwater.project.parts import CONSOLE_LISTEN, EDGES_LISTEN
 from headwater.project.ports import is_loopback, split
+from headwater.project.values import Finding
+from headwater.schemas.address import LISTEN as SCHEMAS_LISTEN
+from headwater.schemas.address import is_served
 
 _LIMITS = ("requests_per_second", "bytes_per_second", "requests_at_once", "body_bytes")
 _Section = Mapping[str, object]
@@ -34,7 +36,11 @@ def edges_tokens(project: Project) -> Finding:
     name = "edges: tokens"
     if project.edges is None:
         return fine(name, "there are no edges")
-    tokens = _section(project.edges, "tokens")
+    tokens = {f"tokens.{name}": each for name, each in _section(project.edges, "tokens").items()}
+    oidc = _section(project.edges, "oidc")
+    for kind in ("groups", "principals"):
+        named = _section(oidc, kind).items()
+        tokens |= {f"oidc.{kind}.{name}": each for name, each in named}
     if not tokens:
         remedy = 'write [edges.tokens.NAME] with secret = "${NAME}", read = […] and write = […]'
         return failed(name, "any program of this machine may read and write", remedy)
@@ -42,8 +48,8 @@ def edges_tokens(project: Project) -> Finding:
         ways = section if isinstance(section, Mapping) else {}
         for way in ("read", "write", "admin"):
             if "*" in (ways.get(way) or ()):
-                remedy = f'in [edges.tokens.{token}]: {way} = ["orders", "shop.*"], what it needs'
-                return failed(name, f"the token {token} may {way} everything", remedy)
+                remedy = f'in [edges.{token}]: {way} = ["orders", "shop.*"], what it needs'
+                return failed(name, f"{token} may {way} everything", remedy)
     return fine(name, "each names what it may read and write")
 
 
@@ -68,6 +74,32 @@ def webhooks(project: Project) -> Finding:
     return fine(name, "none sends records in clear")
 
 
+def _registry(project: Project) -> _Section | None:
+    """Where the project serves one."""
+    found = project.schemas
+    return found if found is not None and is_served(found) else None
+
+
+def schemas_tls(project: Project) -> Finding:
+    return _page_tls("schemas: TLS", _registry(project), SCHEMAS_LISTEN)
+
+
+def schemas_tokens(project: Project) -> Finding:
+    name, section = "schemas: tokens", _registry(project)
+    if section is None:
+        return fine(name, "no registry is served here")
+    tokens = _section(section, "tokens")
+    if not tokens:
+        remedy = 'write [schemas.tokens.NAME] with secret = "${NAME}", read = ["*"] and write = […]'
+        return failed(name, "any program of this machine may change schemas", remedy)
+    for token, ways in tokens.items():
+        for way in ("write", "admin"):
+            if isinstance(ways, Mapping) and "*" in (ways.get(way) or ()):
+                remedy = f'in [schemas.tokens.{token}]: {way} = ["shop.*"], what it needs'
+                return failed(name, f"tokens.{token} may {way} every subject", remedy)
+    return fine(name, "each names the subjects that it may change")
+
+
 def console_tls(project: Project) -> Finding:
     return _page_tls("console: TLS", project.console, CONSOLE_LISTEN)
 
@@ -76,10 +108,10 @@ def console_login(project: Project) -> Finding:
     name = "console: login"
     if project.console is None:
         return fine(name, "there is no console")
-    if not any(project.console.get(each) for each in ("token", "tokens", "users")):
+    if not any(project.console.get(each) for each in ("token", "tokens", "users", "oidc")):
         remedy = 'write [console.users] with ann = "administrator", or [console.tokens] with a role'
         return failed(name, "whoever opens the page may change everything", remedy)
-    roles = ("tokens", "users", "read_only")
+    roles = ("tokens", "users", "oidc", "read_only")
     if not any(project.console.get(each) for each in roles):
         remedy = 'in place of token: [console.tokens] with reader = "${…}" and operator = "${…}"'
         return failed(name, "one token for all: everybody is administrator", remedy)

@@ -1,5 +1,6 @@
 """Moving a project to Apache Kafka, with every offset as it was. Called by `headwater promote`.
 
+arrival      the other direction: topics of another cluster, for `headwater import`
 job          the steps in order, and what keeps them from being done
 steps        pure: the batches of a partition as what must be written to get the same offsets again
 reading      a partition's batches, as any reader of committed data gets them

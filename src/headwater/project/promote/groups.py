@@ -51,8 +51,8 @@ def positions(cluster: Cluster, group: str) -> list[Committed]:
     body = {"group_id": group, "topics": None, "require_stable": True}
 
     def attempt() -> list[Committed]:
-        keeper = transaction.coordinator(cluster, group, GROUP)
-        answer = keeper.ask(api.OFFSET_FETCH, body, _FETCH)
+        connection = transaction.coordinator(cluster, group, GROUP)
+        answer = connection.ask(api.OFFSET_FETCH, body, _FETCH)
         if answer.error_code is ErrorCode.group_id_not_found:
             return []
         connect.check(answer.error_code, f"looking at group {group}")
@@ -89,8 +89,8 @@ def commit(cluster: Cluster, group: str, wanted: list[Committed]) -> None:
     }
 
     def attempt() -> None:
-        keeper = transaction.coordinator(cluster, group, GROUP)
-        for topic in keeper.ask(api.OFFSET_COMMIT, body, _COMMIT).topics:
+        connection = transaction.coordinator(cluster, group, GROUP)
+        for topic in connection.ask(api.OFFSET_COMMIT, body, _COMMIT).topics:
             for each in topic.partitions:
                 if each.error_code is ErrorCode.unknown_member_id:
                     raise CannotPromote(

@@ -29,6 +29,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from headwater import owner_only
 from headwater.local_path import local_path
 from headwater.log import atomic_file
 from headwater.project import record
@@ -160,8 +161,8 @@ _SECURITY = (
 def alone(project: Project) -> Iterator[None]:
     """Nothing of the project runs, and nothing can be started meanwhile."""
     folder = project.folder / record.FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("ab") as lock:
+    owner_only.make_folder(folder)
+    with owner_only.opened(folder / "lock") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -6,7 +6,8 @@
 A run that was killed late has written the ids of its time into checkpoints: a topic that is then begun afresh
 gets another, in the place of the first and of these.
 
-It is removed when the move is complete.
+It is removed when the move is complete. An import keeps its own (data/import.json), so that another run
+brings what has come since; `complete` then says of a topic that it has once been the same.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class Journal:
     """Those that may have got positions in Kafka."""
 
     @classmethod
-    def of(cls, folder: Path) -> Journal:
-        path = folder / FILE
+    def of(cls, folder: Path, file: Path = FILE) -> Journal:
+        path = folder / file
         try:
             said = json.loads(path.read_text())
             return cls(path, said["cluster_id"], said["topics"], said.get("groups", []))
@@ -56,6 +57,13 @@ class Journal:
             for each in self.topics.values()
             for former in (each["old"], *each.get("former", "").split())
         }
+
+    def finish(self, name: str) -> None:
+        self.topics[name]["complete"] = "yes"
+        self.save()
+
+    def is_complete(self, name: str) -> bool:
+        return "complete" in self.topics.get(name, {})
 
     def save(self) -> None:
         atomic_file.make_folder(self.path.parent)

@@ -6,14 +6,15 @@ back from what SCRAM keeps of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from headwater.broker.settings.topic import TOPIC
 from headwater.client import acls, users
 from headwater.client import cluster as connect
 from headwater.client.cluster import Cluster
-from headwater.client.librdkafka import AdminClient
+from headwater.client.errors import ClientError
+from headwater.client.librdkafka import AdminClient, KafkaError, KafkaException
 from headwater.client.settings import Source, of_broker
 from headwater.project.promote.topics import TIMEOUT_S
 
@@ -25,15 +26,27 @@ _BROKER_SET = (Source.BROKER_RUNNING, Source.BROKERS_RUNNING)
 def left_behind(
     cluster: Cluster, admin: AdminClient, settings: Mapping[str, str]
 ) -> dict[str, list[str]]:
-    """Kind → names, for each kind of which there is something."""
-    found = {
-        "users (with new passwords, as theirs cannot be read)": _users(admin),
-        "ACLs": _acls(admin),
-        "quotas": _quotas(cluster),
-        "settings of groups": _group_settings(cluster),
-        "settings of the broker": _broker_settings(cluster, admin, settings),
+    """Kind → names, for each kind of which there is something; or why it cannot be seen."""
+    asked: dict[str, Callable[[], list[str]]] = {
+        "users (with new passwords, as theirs cannot be read)": lambda: _users(admin),
+        "ACLs": lambda: _acls(admin),
+        "quotas": lambda: _quotas(cluster),
+        "settings of groups": lambda: _group_settings(cluster),
+        "settings of the broker": lambda: _broker_settings(cluster, admin, settings),
     }
+    found = {kind: _seen(look) for kind, look in asked.items()}
     return {kind: sorted(names) for kind, names in found.items() if names}
+
+
+def _seen(look: Callable[[], list[str]]) -> list[str]:
+    try:
+        return look()
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.SECURITY_DISABLED:
+            return []  # a cluster without an authorizer has no ACLs
+        return [f"not shown to this user ({error.args[0].name()})"]
+    except ClientError as error:
+        return [f"not shown to this user ({error})"]
 
 
 def _users(admin: AdminClient) -> list[str]:
@@ -66,9 +79,12 @@ def _broker_settings(
     cluster: Cluster, admin: AdminClient, settings: Mapping[str, str]
 ) -> list[str]:
     """Those of headwater.toml and those set while it ran, but for the ones that topics take along."""
-    (node,) = cluster.metadata([]).brokers
-    entries = of_broker(admin, node, TIMEOUT_S)
-    changed = {name for name, entry in entries.items() if entry.source in _BROKER_SET}
+    changed = {
+        name
+        for node in cluster.metadata([]).brokers
+        for name, entry in of_broker(admin, node, TIMEOUT_S).items()
+        if entry.source in _BROKER_SET
+    }
     along = {name for definition in TOPIC.values() for name, _ in definition.synonyms}
     return list((changed | set(settings)) - along)
 

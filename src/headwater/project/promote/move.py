@@ -24,9 +24,9 @@ from headwater.project.promote.journal import Journal
 from headwater.project.promote.left_behind import left_behind
 from headwater.project.promote.partitions import Counted, Sides, Stretch
 
-_silence = logging.getLogger("headwater.project.promote.librdkafka")
-_silence.addHandler(logging.NullHandler())
-_silence.propagate = False
+silence = logging.getLogger("headwater.project.promote.librdkafka")
+silence.addHandler(logging.NullHandler())
+silence.propagate = False
 
 
 class Audience(Protocol):
@@ -84,10 +84,10 @@ class Move:
         self._order = order
         self._audience = audience
         own = {**order.client, "bootstrap.servers": order.kafka}
-        self._sides = Sides(_settings({"bootstrap.servers": old}), _settings(own))
+        self._sides = Sides(client_of({"bootstrap.servers": old}), client_of(own))
         self._old, self._new = Cluster(self._sides.old), Cluster(self._sides.new)
-        self._here = AdminClient({"bootstrap.servers": old, "log_level": 0}, logger=_silence)
-        self._there = AdminClient({**own, "log_level": 0}, logger=_silence)
+        self._here = AdminClient({"bootstrap.servers": old, "log_level": 0}, logger=silence)
+        self._there = AdminClient({**own, "log_level": 0}, logger=silence)
         self._topics: dict[str, Topic] = {}
         self._todo: list[Stretch] = []
         self._groups: list[str] = []
@@ -138,7 +138,11 @@ class Move:
                 hint=f"go on with that one; or forget it: rm {self.journal.path}",
             )
         self.journal.cluster_id = there.cluster_id
-        strange = [name for name, topic in there.topics.items() if not self._is_ours(topic)]
+        strange = [
+            name
+            for name, topic in there.topics.items()
+            if not copying.is_ours(self.journal, self._new, topic)
+        ]
         if strange:
             raise CannotPromote(
                 f"Kafka has topics of these names already: {', '.join(sorted(strange))}",
@@ -146,19 +150,6 @@ class Move:
                 "those, or take another Kafka",
             )
         self.report.continued = sorted(there.topics)
-
-    def _is_ours(self, topic: Topic) -> bool:
-        begun = self.journal.topics.get(topic.name)
-        if begun is None:
-            return False
-        if begun["new"]:
-            return begun["new"] == str(topic.id)
-        # Made, and killed before its id was noted: then nothing can be in it.
-        places = [(topic.name, number) for number in topic.leaders]
-        empty = not any(stretch.end for stretch in copying.stretches(self._new, places))
-        if empty:
-            begun["new"] = str(topic.id)
-        return empty
 
     def _reconcile(self) -> None:
         """What an earlier run has made, and the project has let go or changed since, goes or grows."""
@@ -169,7 +160,7 @@ class Move:
                     topics.grow(self._there, name, len(here.leaders))
                     self._new.retrying(partial(self._found, name, len(here.leaders)))
                 continue
-            if there is not None and self._is_ours(there):
+            if there is not None and copying.is_ours(self.journal, self._new, there):
                 topics.remove(self._there, name)
                 if here is None:
                     self.report.removed.append(f"the topic {name}")
@@ -278,6 +269,6 @@ class Move:
         self._audience.end(f"{len(self._groups)} groups, {len(self._topics)} topics")
 
 
-def _settings(own: Mapping[str, str]) -> dict[str, str]:
+def client_of(own: Mapping[str, str]) -> dict[str, str]:
     named = {**own, "client.id": "headwater-promote"}
     return Options({f"kafka.{name}": value for name, value in named.items()}).client_settings()

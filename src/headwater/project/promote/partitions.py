@@ -14,9 +14,17 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from headwater.client import batches
-from headwater.client.cluster import EARLIEST, LATEST, READ_COMMITTED, Cluster, TopicPartition
+from headwater.client.cluster import (
+    EARLIEST,
+    LATEST,
+    READ_COMMITTED,
+    Cluster,
+    Topic,
+    TopicPartition,
+)
 from headwater.project.promote.comparison import Compared, compare
 from headwater.project.promote.errors import CannotPromote, Diverged
+from headwater.project.promote.journal import Journal
 from headwater.project.promote.steps import Abort, Data, Gap, Stored, steps
 from headwater.project.promote.writer import PartitionWriter
 
@@ -68,6 +76,14 @@ class Sides:
     new: Mapping[str, str]
 
 
+def settled(cluster: Cluster, places: Iterable[TopicPartition]) -> list[Stretch]:
+    """Where each partition begins, and the end of what no open transaction can still decide."""
+    wanted = list(places)
+    starts = cluster.list_offsets(dict.fromkeys(wanted, EARLIEST))
+    ends = cluster.list_offsets(dict.fromkeys(wanted, LATEST), READ_COMMITTED)
+    return [Stretch(place, starts[place], ends[place]) for place in wanted]
+
+
 def stretches(cluster: Cluster, places: Iterable[TopicPartition]) -> list[Stretch]:
     """Where each partition begins and ends. CannotPromote if a transaction is still open."""
     wanted = list(places)
@@ -82,6 +98,21 @@ def stretches(cluster: Cluster, places: Iterable[TopicPartition]) -> list[Stretc
                 "the broker ends it (headwater broker), and try again",
             )
     return [Stretch(place, starts[place], ends[place]) for place in wanted]
+
+
+def is_ours(journal: Journal, new: Cluster, topic: Topic) -> bool:
+    """Whether an earlier run has made this topic of the new cluster."""
+    begun = journal.topics.get(topic.name)
+    if begun is None:
+        return False
+    if begun["new"]:
+        return begun["new"] == str(topic.id)
+    # Made, and killed before its id was noted: then nothing can be in it.
+    places = [(topic.name, number) for number in topic.leaders]
+    empty = not any(stretch.end for stretch in stretches(new, places))
+    if empty:
+        begun["new"] = str(topic.id)
+    return empty
 
 
 def count(cluster: Cluster, stretch: Stretch) -> Counted:
@@ -129,6 +160,11 @@ def copy(sides: Sides, stretch: Stretch, tell: Tell) -> Counted:
             _count(step, counted)
             tell(step.count)
         writer.flush()
+        if writer.has_open:
+            raise CannotPromote(
+                f"{stretch.name}: an aborted transaction ends behind one that is still open",
+                hint="try again when that one has ended",
+            )
         return counted
     finally:
         old.close()

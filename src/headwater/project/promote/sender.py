@@ -27,7 +27,7 @@ _USE = "promote"
 """A connection of its own: requests run ahead of answers here, and nowhere else."""
 
 
-class Parcel(NamedTuple):
+class SentBatch(NamedTuple):
     """A batch that is ready, and where it belongs."""
 
     first: int
@@ -40,18 +40,18 @@ class Sender:
 
     def __init__(self, leader: Leader) -> None:
         self._leader = leader
-        self._flying: deque[Parcel] = deque()
+        self._flying: deque[SentBatch] = deque()
 
-    def send(self, parcel: Parcel) -> None:
+    def send(self, sent: SentBatch) -> None:
         """Send; waits only while the window is full."""
         try:
             connection = self._leader.connection(_USE)
             while len(self._flying) >= WINDOW:
                 self._land(connection)
-            connection.send(api.PRODUCE, self._body(parcel), PRODUCE_VERSION)
-            self._flying.append(parcel)
+            connection.send(api.PRODUCE, self._body(sent), PRODUCE_VERSION)
+            self._flying.append(sent)
         except (Disconnected, TryAgain):
-            self._recover([parcel])
+            self._recover([sent])
 
     def flush(self) -> None:
         """Return when all that was sent is where it belongs."""
@@ -68,28 +68,28 @@ class Sender:
         self._settle(self._flying[0], answer)
         self._flying.popleft()
 
-    def _recover(self, more: list[Parcel]) -> None:
+    def _recover(self, more: list[SentBatch]) -> None:
         """Have all that was not answered, and then `more`, stored one by one."""
         todo = [*self._flying, *more]
         self._flying.clear()
         self._leader.forget()
-        for parcel in todo:
-            self._leader.ask(lambda connection, parcel=parcel: self._once(connection, parcel))  # type: ignore[misc]
+        for sent in todo:
+            self._leader.ask(lambda connection, sent=sent: self._once(connection, sent))  # type: ignore[misc]
 
-    def _once(self, connection: api.Connection, parcel: Parcel) -> None:
-        self._settle(parcel, connection.ask(api.PRODUCE, self._body(parcel), PRODUCE_VERSION))
+    def _once(self, connection: api.Connection, sent: SentBatch) -> None:
+        self._settle(sent, connection.ask(api.PRODUCE, self._body(sent), PRODUCE_VERSION))
 
-    def _body(self, parcel: Parcel) -> dict[str, Any]:
+    def _body(self, sent: SentBatch) -> dict[str, Any]:
         topic, partition = self._leader.place
-        data = [{"index": partition, "records": parcel.data}]
+        data = [{"index": partition, "records": sent.data}]
         return {
-            "transactional_id": parcel.transactional_id,
+            "transactional_id": sent.transactional_id,
             "acks": -1,
             "timeout": _TIMEOUT_MS,
             "topic_data": [{"name": topic, "partition_data": data}],
         }
 
-    def _settle(self, parcel: Parcel, answer: Any) -> None:
+    def _settle(self, sent: SentBatch, answer: Any) -> None:
         (found,) = answer.responses[0].partition_responses
         name = "-".join(map(str, self._leader.place))
         code, placed = found.error_code, int(found.base_offset)
@@ -99,10 +99,10 @@ class Sender:
             raise TryAgain(f"a batch before it did not reach {name}")
         if code in (ErrorCode.message_too_large, ErrorCode.invalid_record):
             raise CannotPromote(
-                f"{name}: Kafka refuses the batch at offset {parcel.first} "
+                f"{name}: Kafka refuses the batch at offset {sent.first} "
                 f"({code.name}: {found.error_message or 'no reason given'})",
                 hint="raise message.max.bytes and socket.request.max.bytes of Kafka",
             )
         cluster.check(code, f"writing to {name}")
-        if placed != parcel.first:
-            raise Diverged(f"{name}: offset {parcel.first} was given as {placed}")
+        if placed != sent.first:
+            raise Diverged(f"{name}: offset {sent.first} was given as {placed}")

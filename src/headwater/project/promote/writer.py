@@ -21,7 +21,7 @@ from headwater.client.cluster import Cluster, TopicPartition
 from headwater.client.leader import Leader
 from headwater.client.transaction import Identity
 from headwater.project.promote.errors import CannotPromote, Diverged
-from headwater.project.promote.sender import Parcel, Sender
+from headwater.project.promote.sender import Sender, SentBatch
 from headwater.project.promote.steps import Abort, Data, Gap, Step, sent_by
 from headwater.record import codecs, records
 from headwater.record.records import Record
@@ -61,6 +61,11 @@ class PartitionWriter:
 
     def end(self) -> int:
         return self._leader.end()
+
+    @property
+    def has_open(self) -> bool:
+        """Whether a transaction that must be aborted waits for its end."""
+        return bool(self._open)
 
     def fence(self) -> None:
         """End what an earlier run may have left open; it takes offsets, so ask for `end` afterwards."""
@@ -110,7 +115,7 @@ class PartitionWriter:
         batch = sent_by(
             step.batch, who.producer_id, who.epoch, sequence, transactional=transactional
         )
-        self._sender.send(Parcel(step.first, batch, who.transactional_id or None))
+        self._sender.send(SentBatch(step.first, batch, who.transactional_id or None))
 
     # ---- markers ----------------------------------------------------------------------------------
 

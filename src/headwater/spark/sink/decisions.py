@@ -124,8 +124,8 @@ class Decisions:
         }
 
         def attempt() -> Decision | None:
-            keeper = transaction.coordinator(self._cluster, self.group, transaction.GROUP)
-            answer = keeper.ask(api.OFFSET_FETCH, body, _FETCH_VERSION)
+            connection = transaction.coordinator(self._cluster, self.group, transaction.GROUP)
+            answer = connection.ask(api.OFFSET_FETCH, body, _FETCH_VERSION)
             connect.check(answer.error_code, f"looking at group {self.group}")
             (found,) = answer.topics[0].partitions
             if found.error_code is ErrorCode.unstable_offset_commit:

@@ -77,9 +77,9 @@ def is_known(cluster: Cluster, transactional_id: str) -> bool:
     body = {"transactional_ids": [transactional_id]}
 
     def attempt() -> bool:
-        keeper = transaction.coordinator(cluster, transactional_id, transaction.TRANSACTION)
-        keeper.send(_DESCRIBE_TRANSACTIONS, body, 0)
-        frame, start, _, _ = keeper.receive_frame()
+        connection = transaction.coordinator(cluster, transactional_id, transaction.TRANSACTION)
+        connection.send(_DESCRIBE_TRANSACTIONS, body, 0)
+        frame, start, _, _ = connection.receive_frame()
         # throttle int32 | states: length, (error int16 | …). Read by hand: kio takes no start time of -1,
         # and that is what a transaction has that is not open.
         code = ErrorCode(int.from_bytes(frame[start + 5 : start + 7], "big", signed=True))

@@ -71,7 +71,7 @@ def write(
     identity: Identity | None = None
     began = 0.0
     try:
-        for batch in arrow:
+        for batch in by_schema(arrow, columns, settings):
             if batch.num_rows == 0:
                 continue
             if rows is None or producing is None:
@@ -105,6 +105,16 @@ def write(
         if isinstance(error, TransactionLost) and is_over(began, settings.transaction_timeout_ms):
             raise BatchTooLong.after(settings.transaction_timeout_ms) from error
         raise
+
+
+def by_schema(arrow: Iterable[Any], columns: Columns, settings: Settings) -> Iterable[Any]:
+    """With values as the registry has them, where that is asked for."""
+    if settings.schema is None:
+        return arrow
+    from headwater.schemas.values.arrow import encoded
+
+    schema = settings.schema
+    return (encoded(batch, columns.value, *schema) for batch in arrow)
 
 
 def is_over(began: float, timeout_ms: int) -> bool:

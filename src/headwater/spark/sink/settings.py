@@ -3,6 +3,8 @@
 `topic` is where all rows go; `sink` names one of several writes to it inside a foreachBatch. `txnAppId` and
 `txnVersion` name query and batch of a `df.write` where Spark does not (another thread than the stream's,
 Spark Connect), as Delta Lake's options of these names do; `atLeastOnce` says that nobody replays the job.
+`registry` and `registryId`: values are JSON, and written as the schema of that id has them; `format` is a
+view's, of which these two are made.
 `kafka.*` are client settings, as for the source. Those that a writer has and a reader has not:
 
     kafka.transaction.timeout.ms   900000: as long as a broker allows unless told otherwise. After that
@@ -23,7 +25,7 @@ from headwater.record import codecs
 
 BATCH_ONLY = ("txnAppId", "txnVersion", "atLeastOnce")
 OPTIONS = (
-    *("topic", "sink", *BATCH_ONLY),
+    *("topic", "sink", "registry", "registryId", "format", *BATCH_ONLY),
     *("checkpointLocation", "queryName", "includeHeaders", "path"),
 )
 """The last four are Spark's own, which it hands on; the Kafka sink, too, ignores includeHeaders."""
@@ -54,6 +56,8 @@ class Settings:
     """Query and batch, where the user named them: `txnAppId` and `txnVersion`."""
     at_least_once: bool = False
     """Whether a job that belongs to no batch may be written."""
+    schema: tuple[str, int] | None = None
+    """The registry and the id of the schema that values, which are JSON, are encoded by."""
 
 
 def read(given: Mapping[str, str]) -> Settings:
@@ -86,7 +90,19 @@ def read(given: Mapping[str, str]) -> Settings:
         delivery_ms / 1000,
         _txn(options),
         options.flag("atLeastOnce", False),
+        _schema(options),
     )
+
+
+def _schema(options: Options) -> tuple[str, int] | None:
+    registry, identity = options.text("registry"), options.number("registryId")
+    if (options.text("format") or "json") != "json" and identity is None:
+        raise BadOption("format is for views.", hint="Here, name a schema with registryId.")
+    if registry is None or identity is None:
+        if registry is not None or identity is not None:
+            raise BadOption("registry and registryId belong together.")
+        return None
+    return registry, identity
 
 
 def _txn(options: Options) -> tuple[str, int] | None:

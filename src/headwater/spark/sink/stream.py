@@ -117,7 +117,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             _must_be_another_run(known, run)
             old = decisions.whole(known)
             lost = second_phase.finish(cluster, old.parts)
-            decision = _mended(old, lost, decision) if lost else old
+            decision = _with_replayed(old, lost, decision) if lost else old
             second_phase.abort(cluster, [each for each in parts if each not in decision.parts])
         if decision is not old:
             chosen = [each for each in parts if each in decision.parts]
@@ -154,6 +154,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
         second_phase.abort(cluster, [each.part for each in prepared if each.part not in kept])
         if not kept:
             open_transactions.abort_orphans(cluster, decisions.group)  # of tasks that Spark killed
+
+    def abandon(self, task: Task) -> None:
+        """The same where nobody knows what the tasks have prepared: all that is open is theirs."""
+        cluster = connect.cluster(self._settings.client)
+        decisions = Decisions(cluster, task.sink)
+        _, known = decisions.claim()
+        if known is None or known.batch != task.batch:
+            open_transactions.abort_orphans(cluster, decisions.group)
 
 
 def _place(decision: Decision) -> TopicPartition | None:
@@ -224,7 +232,7 @@ def _too_old(known: int, asked: int) -> BatchRefused:
     )
 
 
-def _mended(old: Decision, lost: list[Part], new: Decision) -> Decision:
+def _with_replayed(old: Decision, lost: list[Part], new: Decision) -> Decision:
     """The decision with the lost parts as they were written again; refused unless they are the same."""
     again = {each.slot: each for each in new.parts}
     for each in lost:

@@ -8,6 +8,7 @@ nor on Spark Connect. There the user names query and batch (`named`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyspark import TaskContext
@@ -38,12 +39,19 @@ def current(name: str | None = None) -> Task | None:
     """The task that runs in this process; None if it belongs to no micro-batch."""
     context = TaskContext.get()
     assert context is not None, "Spark calls write inside a task"
-    query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
+    known = context.getLocalProperty
+    return of_properties(known, name, context.partitionId(), context.attemptNumber())
+
+
+def of_properties(
+    known: Callable[[str], str | None], name: str | None, slot: int, attempt: int
+) -> Task | None:
+    """The task of which a job's properties tell; None if it belongs to no micro-batch."""
+    query, batch = known(_QUERY), known(_BATCH)
     if query is None or batch is None:
         return None
-    run = context.getLocalProperty(_RUN) or ""
     sink = query if name is None else f"{query}/{name}"
-    return Task(sink, int(batch), run, context.partitionId(), context.attemptNumber())
+    return Task(sink, int(batch), known(_RUN) or "", slot, attempt)
 
 
 def named(app: str, version: int, name: str, job: str) -> Task:

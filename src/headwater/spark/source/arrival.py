@@ -56,6 +56,13 @@ class Arrival:
                 self._quiet = dict(position) if found is False else None
                 self._came.notify_all()
 
+    def wait_long(self, position: Mapping[TopicPartition, int], stopped: threading.Event) -> None:
+        """Until something may have come after this position, or it is time to look all the same."""
+        until = time.monotonic() + LOOK_EVERY_S
+        while not self.wait(position, stopped):
+            if stopped.is_set() or time.monotonic() >= until:
+                return
+
     def _ask(self, position: Mapping[TopicPartition, int]) -> bool | None:
         """Whether something has come; None if nobody could be asked, or the answer was no answer."""
         cluster = connect.cluster(self._client)

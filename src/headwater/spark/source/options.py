@@ -15,6 +15,8 @@ from typing import Any
 from headwater.client.constants import READ_COMMITTED, READ_UNCOMMITTED
 from headwater.client.errors import BadOption
 from headwater.client.options import Options
+from headwater.spark.source.values import options as value_options
+from headwater.spark.source.values.options import Registry
 
 logger = logging.getLogger("headwater.spark")
 
@@ -63,6 +65,9 @@ OUR_OWN = (
     "pushFilters",
     "schema",
     "schemaFormat",
+    "registry",
+    "registryPin",
+    "registryWatch",
     "mode",
     "deadLetterTopic",
 )
@@ -105,6 +110,7 @@ class SourceOptions:
     push_filters: bool
     schema: str | None
     schema_format: str
+    registry: Registry | None
     mode: str
     dead_letter_topic: str | None
 
@@ -126,8 +132,7 @@ class SourceOptions:
                 hint='Give one of subscribe ("orders,payments"), subscribePattern ("orders.*") '
                 'and assign ({"orders": [0, 1]}).',
             )
-        schema = given.text("schema")
-        _check_schema(given, schema)
+        schema, registry = value_options.read(given)
         return cls(
             choice=choice,
             chosen=_chosen(choice, given.text(choice) or ""),
@@ -149,7 +154,8 @@ class SourceOptions:
             files=given.flag("files", True),
             push_filters=given.flag("pushFilters", False),
             schema=schema,
-            schema_format=given.choice("schemaFormat", FORMATS, _guess(schema)),
+            schema_format=given.choice("schemaFormat", FORMATS, value_options.guess(schema)),
+            registry=registry,
             mode=given.choice("mode", ("DEADLETTER", "FAILFAST"), "DEADLETTER"),
             dead_letter_topic=given.text("deadLetterTopic"),
         )
@@ -169,18 +175,10 @@ class SourceOptions:
         """The columns, as Spark's SQL spells a schema."""
         kinds = dict(COLUMNS)
         if self.schema is not None:
-            from headwater.spark.source.values.value_type import value_ddl
+            from headwater.spark.source.values.schema import value_ddl
 
             kinds["value"] = value_ddl(self.schema, self.schema_format)
         return ", ".join(f"`{name}` {kinds[name]}" for name in self.columns)
-
-
-def _check_schema(given: Options, schema: str | None) -> None:
-    for name in ("schemaFormat", "mode", "deadLetterTopic"):
-        if schema is None and name in given:
-            raise BadOption(f"{name} means nothing without a schema.", hint="Give the schema, too.")
-    if (given.text("mode") or "").upper() == "FAILFAST" and "deadLetterTopic" in given:
-        raise BadOption("mode=FAILFAST and deadLetterTopic contradict each other.")
 
 
 def _chosen(choice: str, text: str) -> str:
@@ -254,13 +252,3 @@ def _duration(text: str) -> float:
     if match is None or match[2] not in _UNITS:
         raise BadOption(f"maxTriggerDelay is {text!r}.", hint="Write it as 15m, 30s or 500ms.")
     return int(match[1]) * _UNITS[match[2]]
-
-
-def _guess(schema: str | None) -> str:
-    """An Avro schema is JSON with a `type` that Spark's own JSON form of a schema never has."""
-    if schema is None or not schema.lstrip().startswith("{"):
-        return "json"
-    try:
-        return "json" if json.loads(schema).get("type") == "struct" else "avro"
-    except (ValueError, AttributeError):
-        return "json"

@@ -15,13 +15,14 @@ import pyarrow as pa
 
 from headwater.client.decode.columns import Bounds, Columns
 from headwater.client.errors import QueryError
-from headwater.spark.source.values import value_type
+from headwater.spark.source.values.schema import Bad, Values, values
 
 if TYPE_CHECKING:
     from headwater.client.dead_letter_writer import BadRecord, DeadLetterWriter
     from headwater.client.piece import Piece
     from headwater.spark.source.options import SourceOptions
     from headwater.spark.source.splits import Range
+    from headwater.spark.source.values.registry import RegistryTexts
 
 _LETTERS = pa.schema(
     [
@@ -48,12 +49,17 @@ class Output:
         self._options = options
         self._schema = schema
         self._crcs = options.client.get("check.crcs", "true").lower() != "false"
-        self._values: value_type.Values | None = None
+        self._values: Values | None = None
+        self._texts: RegistryTexts | None = None
         self._letters: DeadLetterWriter | None = None
         raw = schema
         if options.schema is not None and "value" in schema.names:
-            self._values = value_type.values(options, schema.field("value").type)
+            self._values = values(options, where.topic, schema.field("value").type)
             raw = _with_bytes(schema)
+        elif options.registry is not None:
+            from headwater.spark.source.values.registry import RegistryTexts
+
+            self._texts = RegistryTexts(options, where.topic)
         self._columns = Columns(raw, where.topic, where.partition, bounds, check_crcs=self._crcs)
 
     @property
@@ -66,11 +72,19 @@ class Output:
     def batches(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         for batch in self._columns.decode(piece.data, piece.aborted):
             if self._values is None:
-                yield batch
+                yield batch if self._texts is None else self._as_texts(batch, self._texts)
                 continue
             converted = self._convert(batch, piece)
             if converted.num_rows:
                 yield converted
+
+    def _as_texts(self, batch: pa.RecordBatch, texts: RegistryTexts) -> pa.RecordBatch:
+        made = {"key": texts.keys, "value": texts.values}
+        arrays = [
+            made[name](batch.column(name)) if name in made else batch.column(name)
+            for name in self._schema.names
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _convert(self, batch: pa.RecordBatch, piece: Piece) -> pa.RecordBatch:
         assert self._values is not None
@@ -83,7 +97,7 @@ class Output:
         arrays = [structs if name == "value" else batch.column(name) for name in self._schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _refuse(self, batch: pa.RecordBatch, bad: Sequence[value_type.Bad], piece: Piece) -> None:
+    def _refuse(self, batch: pa.RecordBatch, bad: Sequence[Bad], piece: Piece) -> None:
         offsets = batch.column("offset").take(pa.array([each.row for each in bad])).to_pylist()
         reasons = {offset: each.reason for offset, each in zip(offsets, bad, strict=True)}
         if self._options.mode == "FAILFAST":

@@ -12,7 +12,6 @@ batch has no more than the source's `maxOffsetsPerTrigger`, but for one piece.
 from __future__ import annotations
 
 import threading
-import time
 import weakref
 import zlib
 from collections import deque
@@ -24,7 +23,7 @@ import pyarrow as pa
 
 from headwater.client import cluster as connect
 from headwater.client.constants import TopicPartition
-from headwater.spark.source.arrival import LOOK_EVERY_S, Arrival
+from headwater.spark.source.arrival import Arrival
 from headwater.spark.source.position import Position, offsets
 from headwater.spark.source.stream import StreamReader
 from headwater.spark.source.task import read
@@ -43,7 +42,7 @@ class RangeReader:
         from pyspark.sql.types import StructType
 
         self.stream = StreamReader(options, StructType())
-        self._schema = schema
+        self.schema = schema
 
     def close(self) -> None:
         """Its connections; it makes new ones where it is asked again."""
@@ -63,7 +62,7 @@ class RangeReader:
 
     def records(self, start: Json, end: Json) -> Iterator[pa.RecordBatch]:
         for task in self.stream.partitions(start, end):
-            yield from read(task, self.stream.options, self._schema)
+            yield from read(task, self.stream.options, self.schema)
 
 
 @dataclass
@@ -146,10 +145,7 @@ class Tail:
 
     def wait(self, start: Json, stopped: threading.Event) -> None:
         """Until something may have come after this position, or it is time to look all the same."""
-        position, until = offsets(start), time.monotonic() + LOOK_EVERY_S
-        while not self._arrival.wait(position, stopped):
-            if stopped.is_set() or time.monotonic() >= until:
-                return
+        self._arrival.wait_long(offsets(start), stopped)
 
     def _covers(self, start: Json) -> bool:
         assert self._end is not None

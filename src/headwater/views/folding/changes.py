@@ -40,7 +40,7 @@ def said_by(value: bytes | None) -> Said | None:
     return Said(op, None if gone else inner.get("after"), inner.get("before"))
 
 
-def mended(row: Any, known: Any) -> Any:
+def completed(row: Any, known: Any) -> Any:
     """The row with the columns that were not sent as they are known to be."""
     if not isinstance(row, dict) or UNAVAILABLE not in row.values():
         return row

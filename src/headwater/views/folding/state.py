@@ -19,7 +19,7 @@ from headwater.client.key_search import Stretch
 from headwater.client.partitioner import by_crc32, by_murmur2, forms_of
 from headwater.errors import HeadwaterError
 from headwater.record.records import Record
-from headwater.views.folding.changes import TRUNCATE, difference, mended, said_by
+from headwater.views.folding.changes import TRUNCATE, completed, difference, said_by
 
 PIECE_OFFSETS = 250_000
 """Looked at between two words about the progress."""
@@ -89,7 +89,7 @@ def fold(records: Iterable[tuple[int, Record]]) -> tuple[Any, list[Change]]:
         said = said_by(record.value)
         if said is None or (said.op == TRUNCATE and row is None):
             continue
-        after = mended(said.row, row if row is not None else said.before)
+        after = completed(said.row, row if row is not None else said.before)
         changed = difference(row, after)
         place = (partition, record.offset, record.timestamp)
         changes.append(Change(*place, said.op, after, changed))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headwater.client.position import Position
@@ -72,7 +72,6 @@ class Report:
     seconds: float
     remarks: Sequence[str] = ()
     repaired: int | None = None
-    seconds_by: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def differing(self) -> int:

@@ -103,7 +103,7 @@ def wait(
         except Unavailable as error:
             trouble = f", and does not answer: {error}"
         if reached is not None:
-            _check_topics(name, reached, wanted)
+            check_topics(name, reached, wanted)
             if reached.covers(wanted):
                 return reached
         left = deadline - time.monotonic()
@@ -113,11 +113,12 @@ def wait(
         pause = min(pause * 1.5, _MOST_S)
 
 
-def _check_topics(name: str, reached: Position, wanted: Position) -> None:
+def check_topics(name: str, reached: Position, wanted: Position) -> None:
+    """Raises Unrelated for topics that the view does not read: their offsets would be waited for for ever."""
     strange = sorted(set(wanted.offsets) - set(reached.offsets))
     if strange:
         raise Unrelated(
-            f"{name} does not read {', '.join(strange)}",
+            f"{name} does not read {', '.join(strange)}"[:300],
             hint=f"it reads {', '.join(sorted(reached.offsets))}",
         )
 

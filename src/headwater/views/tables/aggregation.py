@@ -1,6 +1,6 @@
 """Whether a view is an aggregate that running totals can keep: read from Spark's analysed plan.
 
-Called by `planning` when a view is built; `totals` keeps what is found here. It must be `groupBy` over
+Called by `planner` when a view is built; `totals` keeps what is found here. It must be `groupBy` over
 columns of one table, and every measure one that is exact in whatever order rows come and go: counts, sums of
 integers and decimals, averages of integers, the least and the greatest value. A filter, a computed column, a
 join, a sum of floating-point numbers: such a view is computed from the rows of the groups that are touched.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import types
 
-from headwater.views.tables.analysed import TABLE, _each, _id, _is_column, _kind, _table
+from headwater.views.tables.analysis import TABLE, _each, _id, _is_column, _kind, _table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,6 +1,6 @@
 """A query as far as keeping it current needs it: what is matched with what, by which columns.
 
-Made by `analysed` from Spark's plan, read by `program`. Filters are not in it, nor what is computed from
+Made by `analysis` from Spark's plan, read by `program`. Filters are not in it, nor what is computed from
 columns without deciding where a row belongs: whatever a change *may* touch is computed anew by Spark,
 and only the rows that differ are written. So everything here may say too much, never too little.
 

@@ -1,6 +1,6 @@
 """Values of a table that cannot be read: each becomes a dead letter, and its row stays as it was.
 
-`decoding` finds them and has them put away before the batch does anything else. A letter is in the topic
+`decoder` finds them and has them put away before the batch does anything else. A letter is in the topic
 once, however often the batch comes again: who writes it looks first which are there
 (`client.dead_letter_writer`, the same as for streams). The key whose newest value cannot be read keeps
 its last good row: to take it away would turn a mistake of the writer into a delete.

@@ -1,4 +1,4 @@
-"""A table as its changes one by one, for who wants these and not the table as it is: `decoding` with marks.
+"""A table as its changes one by one, for who wants these and not the table as it is: `decoder` with marks.
 
 Called by `pipelines.tables` for functions that ask for marks and for histories, and by joins that look at a
 table's past. A row that moves to another key is two changes, the end of one row and the beginning of another.
@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headwater.views.tables.bad_values import BadValue, Refuse, reason_for
-from headwater.views.tables.decoding import Decoder, Table, keyless
-from headwater.views.tables.replaying import after_truncates
+from headwater.views.tables.decoder import Decoder, Table, keyless
+from headwater.views.tables.replay import after_truncates
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -99,7 +99,7 @@ def _lacks_something(table: Table) -> Column:
 
 
 def _read(records: DataFrame, table: Table) -> DataFrame:
-    """`bad`, `t0` (see `decoding`), the value's text, and the marks of the record."""
+    """`bad`, `t0` (see `decoder`), the value's text, and the marks of the record."""
     from pyspark.sql import functions as F  # noqa: N812
 
     kept = records.select(

@@ -1,11 +1,11 @@
-"""Change records to typed changes on the driver, in compiled code: what `decoding` says, in microseconds.
+"""Change records to typed changes on the driver, in compiled code: what `decoder` says, in microseconds.
 
-`following` calls it with a batch's records. Each value is parsed by orjson and taken for what it is: an
+`follower` calls it with a batch's records. Each value is parsed by orjson and taken for what it is: an
 envelope, an envelope in `payload`, a plain row, or nothing (a delete by key). What is not beyond doubt is
-left to `decoding`, Spark's own parser by its own rules, together with every other such record of the batch;
-that finds the bad values as well. So this can only be quicker than `decoding`, and never say anything else.
+left to `decoder`, Spark's own parser by its own rules, together with every other such record of the batch;
+that finds the bad values as well. So this can only be quicker than `decoder`, and never say anything else.
 
-A table is read without regard to the view that asks (`TableReader`), so views over the same table share what
+A table is read without regard to the view that asks (`table_reader`), so views over the same table share what
 was read; what Spark is to look at, and dead letters, are each view's own (`EnvelopeDecoder`).
 
 A key that is there twice in an object is seen by counting: before a key's colon there is a quote that no
@@ -15,17 +15,17 @@ backslash precedes, once for each key. Where something is between the two, Spark
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from headwater.views.tables.arrow_values import Fit, Unfit, fit_of, key_text_of
 from headwater.views.tables.bad_values import Refuse, stop
-from headwater.views.tables.decoding import COLUMNS, Decoder, Table, may_be_quick
-from headwater.views.tables.fitting import Fit, Unfit, fit_of, key_text_of
+from headwater.views.tables.decoder import Decoder, Table, may_be_quick
+from headwater.views.tables.record_reader import Change, Read, ReadOne, TableReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,70 +40,6 @@ _LONG_NUMBER = re.compile(rb"[0-9.eE+-]{1000}")
 _LONG_NAME = re.compile(rb'"(?:[^"\\]|\\.){50000}')
 """Spark's parser (Jackson) has limits for these: it reads no longer ones."""
 _RECORDS = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp BIGINT"
-Record = tuple[Any, ...]
-"""As COLUMNS; the timestamp in microseconds."""
-Offsets = Mapping[int, int]
-"""Partition → offset."""
-
-
-@dataclass(frozen=True)
-class Read:
-    """Records of one table, read as far as they are beyond doubt."""
-
-    changes: pa.Table
-    """c0, …, gone, emptied, m0, …, p, o, ts."""
-    doubtful: Sequence[Record]
-    """For Spark to read."""
-
-    def between(self, start: Offsets, end: Offsets) -> Read:
-        """Of the records from `start` up to `end`."""
-        inside = pa.array(
-            [
-                start.get(p, 0) <= o < end.get(p, 0)
-                for p, o in zip(
-                    self.changes["p"].to_pylist(), self.changes["o"].to_pylist(), strict=True
-                )
-            ],
-            pa.bool_(),
-        )
-        doubtful = [r for r in self.doubtful if start.get(r[3], 0) <= r[4] < end.get(r[3], 0)]
-        return Read(self.changes.filter(inside), doubtful)
-
-
-class TableReader:
-    """Reads the records of one table; says nothing of what is derived from its columns."""
-
-    def __init__(self, table: Table, *, utc: bool) -> None:
-        """`utc`: Spark takes a time without a zone for one in UTC."""
-        self.topic = table.topic
-        self._schema = _schema(table)
-        self._change = _reader_of(table, utc=utc)
-
-    def empty(self) -> pa.Table:
-        return self._schema.empty_table()
-
-    def __call__(self, batch: pa.RecordBatch) -> Read:
-        """The batch has the columns COLUMNS."""
-        mine = batch.filter(pc.equal(batch.column("topic"), self.topic))
-        columns = [mine.column(name) for name in COLUMNS]
-        columns[-1] = columns[-1].cast(pa.int64())
-        records = zip(*(column.to_pylist() for column in columns), strict=True)
-        if self._change is None:
-            return Read(self._as_arrow([]), list(records))
-        changes, doubtful, change = [], [], self._change
-        for record in records:
-            key, value, _, *place = record
-            try:
-                changes.append((*change(key, value), *place))
-            except (Unfit, ValueError):
-                doubtful.append(record)
-        return Read(self._as_arrow(changes), doubtful)
-
-    def _as_arrow(self, changes: Sequence[tuple[Any, ...]]) -> pa.Table:
-        schema = self._schema
-        columns = zip(*changes, strict=True) if changes else [()] * len(schema)
-        arrays = [pa.array(each, kind) for each, kind in zip(columns, schema.types, strict=True)]
-        return pa.table(arrays, schema=schema)
 
 
 class EnvelopeDecoder:
@@ -115,10 +51,10 @@ class EnvelopeDecoder:
         self._spark = spark
         self._strict = Decoder(tables, refuse)
         utc = is_utc(spark)
-        self._readers = [TableReader(table, utc=utc) for table in tables]
+        self._readers = [table_reader(table, utc=utc) for table in tables]
 
     def __call__(self, records: Iterable[pa.RecordBatch]) -> list[pa.Table]:
-        """The changes of each table, as `netting` takes them."""
+        """The changes of each table, as `net_changes` takes them."""
         reads: list[list[Read]] = [[] for _ in self._tables]
         for batch in records:
             for reader, found in zip(self._readers, reads, strict=True):
@@ -165,6 +101,11 @@ class EnvelopeDecoder:
         return pa.table(columns | {name: changes[name] for name in rest})
 
 
+def table_reader(table: Table, *, utc: bool) -> TableReader:
+    """`utc`: Spark takes a time without a zone for one in UTC."""
+    return TableReader(table, _schema(table), _reader_of(table, utc=utc))
+
+
 def is_utc(spark: SparkSession) -> bool:
     return spark.conf.get("spark.sql.session.timeZone", "") == "UTC"
 
@@ -190,11 +131,8 @@ def _schema(table: Table) -> pa.Schema:
 
 # ---- one value ----------------------------------------------------------------------------------------
 
-Change = tuple[Any, ...]
-"""The row's columns, gone, emptied, the key before."""
 
-
-def _reader_of(table: Table, *, utc: bool) -> Callable[[bytes | None, bytes | None], Change] | None:
+def _reader_of(table: Table, *, utc: bool) -> ReadOne | None:
     """From a record's key and value to its change; None for a table that Spark must read."""
     fits = [fit_of(field.dataType, utc=utc) for field in table.row.fields]
     known = tuple(

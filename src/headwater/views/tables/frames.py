@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-LARGE_BYTES = 32 * 1024 * 1024
-"""Of a table in Arrow. Spark's own limit for a local relation is 48 MB."""
+LARGE_BYTES = 1024 * 1024
+"""Of a table in Arrow. A hundred thousand rows in the plan cost Spark thrice what they cost in a file."""
 
 
 SMALL_ROWS = 20_000
@@ -42,9 +42,13 @@ _SMALL = {
 
 def computing(spark: SparkSession, plan: Plan, function: Function, scratch: Path) -> Compute:
     """The view's query by Spark. The session is the view's own: what is set here stays."""
-    tuning = _Tuning(spark)
+    tuning = Tuning(spark)
     # A query that is computed as a whole may be one of the moment or of chance: those are planned anew.
-    kept = None if plan.program is None else KeptPlan(spark, plan.tables, function)
+    kept = (
+        None
+        if plan.program is None
+        else KeptPlan(spark, [each.row for each in plan.tables], function)
+    )
 
     def compute(rows: Mapping[int, pa.Table]) -> pa.Table:
         small = sum(table.num_rows for table in rows.values()) <= SMALL_ROWS
@@ -93,7 +97,7 @@ def _files(folder: Path) -> Iterator[Callable[[int], Path]]:
             mine.unlink()
 
 
-class _Tuning:
+class Tuning:
     """Lets Spark take few tasks for few rows, and as many as it wants for many."""
 
     def __init__(self, spark: SparkSession) -> None:

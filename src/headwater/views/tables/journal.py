@@ -25,8 +25,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from headwater.log import atomic_file
-from headwater.views.tables import pending
-from headwater.views.tables.pending import Entry
+from headwater.views.tables import pending_batch
+from headwater.views.tables.pending_batch import Entry
 from headwater.views.tables.store import Difference
 
 FILE = "journal"
@@ -57,7 +57,7 @@ class Journal:
     def add(self, batch: int, changes: Mapping[int, pa.Table], found: Difference) -> Entry:
         """On disk when this returns."""
         body = io.BytesIO()
-        pending.put(body, batch, changes, found)
+        pending_batch.put(body, batch, changes, found)
         whole = _framed(batch, body.getvalue())
         if self._is_begun:
             self._append(whole)
@@ -132,6 +132,6 @@ def _batch_of(body: bytes) -> int:
 
 
 def _entry(body: bytes) -> Entry:
-    found = pending.taken(io.BytesIO(body), _batch_of(body))
+    found = pending_batch.taken(io.BytesIO(body), _batch_of(body))
     assert found is not None
     return found

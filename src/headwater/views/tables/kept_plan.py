@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headwater.views.tables.decoding import Table
-
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -53,8 +51,8 @@ Function = Callable[["SparkSession", Mapping[int, "DataFrame"]], "DataFrame"]
 class KeptPlan:
     """The plan of one view in a session of its own; for one thread."""
 
-    def __init__(self, spark: SparkSession, tables: Sequence[Table], function: Function) -> None:
-        self._spark, self._tables, self._function = spark, tables, function
+    def __init__(self, spark: SparkSession, rows: Sequence[StructType], function: Function) -> None:
+        self._spark, self._rows, self._function = spark, rows, function
         self._leaves: dict[int, _Leaf] = {}
         self._result: DataFrame | None = None
         self._tried = False
@@ -70,7 +68,7 @@ class KeptPlan:
         return self._result.toArrow()
 
     def _made(self) -> DataFrame | None:
-        self._leaves = {n: _Leaf(self._spark, table.row) for n, table in enumerate(self._tables)}
+        self._leaves = {n: _Leaf(self._spark, row) for n, row in enumerate(self._rows)}
         frames = {n: leaf.frame.coalesce(1) for n, leaf in self._leaves.items()}
         result = self._function(self._spark, frames)
         own = {leaf.rdd_id for leaf in self._leaves.values()}

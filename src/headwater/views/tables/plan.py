@@ -1,4 +1,4 @@
-"""All that is known of a view over tables before its first batch. Made by `planning`, run by `upkeep`."""
+"""All that is known of a view over tables before its first batch. Made by `planner`, run by `upkeep`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from headwater.views.tables import lookup
 from headwater.views.tables.aggregation import Aggregation
-from headwater.views.tables.decoding import Table
+from headwater.views.tables.decoder import Table
 from headwater.views.tables.plain_values import can_be_compared, can_be_kept
 from headwater.views.tables.program import Program
 from headwater.views.tables.state import State

@@ -1,6 +1,6 @@
 """Values that are spelled so that Spark would read others: found in a value's JSON before it does.
 
-Asked by `decoding` and `json_parts`. Milliseconds or microseconds, taken for seconds, are a time in another
+Asked by `decoder` and `json_parts`. Milliseconds or microseconds, taken for seconds, are a time in another
 millennium, and nothing would say so; tomorrow "12:30" would be another time than today; 200 becomes a TINYINT
 of -56, "1,5" a DECIMAL of 15, and 1e400 is infinite. Such a value is a bad one instead.
 """

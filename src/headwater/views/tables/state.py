@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.views.tables import netting, pending
+from headwater.views.tables import net_changes, new_columns, pending_batch
 from headwater.views.tables.journal import Journal
 from headwater.views.tables.memory import Memory
-from headwater.views.tables.pending import Entry
+from headwater.views.tables.pending_batch import Entry
 from headwater.views.tables.store import Difference, Store, hashed
 
 SMALL_ROWS = 2_000
@@ -30,7 +30,11 @@ class State:
         self.store = store
         self.batch = store.batch
         """The last that is in the state."""
-        self._may_be_in_memory = in_memory
+        self._fits_memory = in_memory
+        self.is_widened = new_columns.is_due(store)
+        """Its tables have columns that the view was not computed with: the next batch does, as a whole."""
+        # What the journal has of before knows nothing of them, and goes to the file, which has defaults.
+        self._may_be_in_memory = in_memory and not self.is_widened
         self._memory: Memory | None = None
         self._journal = Journal(store.folder)
         self._begun: Entry | None = None
@@ -59,12 +63,13 @@ class State:
         if self._may_be_in_memory:
             self._memory = Memory.of(self.store)
         for entry in entries[:-1]:
-            self.redo(entry)
-        self._begun = entries[-1]
+            self.redo(entry.with_columns(self.store.view.schema))
+        self._begun = entries[-1].with_columns(self.store.view.schema)
 
     def look_again(self, batch: int) -> None:
         """A batch of the state's engine has failed, perhaps after its target had it."""
-        self._begun = pending.read(self.store.folder, batch)
+        begun = pending_batch.read(self.store.folder, batch)
+        self._begun = None if begun is None else begun.with_columns(self.store.view.schema)
 
     def begun(self, batch: int) -> Entry | None:
         """What was written of this batch before; what was written of an earlier one was done."""
@@ -78,7 +83,7 @@ class State:
         """What was written of the last batch in the state, where that is still there."""
         folder = self.store.folder
         entries = Journal(folder).after(self.batch - 1)
-        return entries[0] if entries else pending.read(folder, self.batch)
+        return entries[0] if entries else pending_batch.read(folder, self.batch)
 
     def redo(self, entry: Entry) -> None:
         """In memory only where all is there that came before: what `pending` alone has goes to the file."""
@@ -91,7 +96,7 @@ class State:
         else:
             with store.transaction():
                 for n, rows in entry.changes.items():
-                    netting.reapply(store, n, rows)
+                    net_changes.reapply(store, n, rows)
                 store.hold(entry.difference)
                 store.finish(entry.batch)
             store.batch = entry.batch
@@ -132,6 +137,10 @@ class State:
             found = self.store.rows(f"SELECT hash({hashed(result.schema)}) FROM result ORDER BY n")
         return [int(h) for (h,) in found]
 
+    def widened(self) -> None:
+        """The view has been computed with all columns of its tables; that is in the state's file."""
+        self.is_widened, self._may_be_in_memory = False, self._fits_memory
+
     def to_file(self) -> None:
         """All of it, and nothing is in memory any more."""
         self._bring()
@@ -145,7 +154,7 @@ class State:
         store.expect(sum(each.num_rows for each in rows.values()) + held.rows.num_rows)
         with store.transaction():
             for n, changed in rows.items():
-                netting.reapply(store, n, changed)
+                net_changes.reapply(store, n, changed)
             store.hold(held)
             store.finish(self.batch)
         store.batch = self.batch

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from headwater.errors import HeadwaterError
-from headwater.views.tables.analysed import (
+from headwater.views.tables.analysis import (
     Java,
     _conjuncts,
     _each,

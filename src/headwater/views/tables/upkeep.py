@@ -1,6 +1,6 @@
 """One micro-batch of a view over tables: the four steps of DESIGN.md, and in which order they last.
 
-    1  the rows that change, as they were and as they are                         (netting)
+    1  the rows that change, as they were and as they are                         (net_changes)
     2  the view's keys that they touch, before in the old state, after in the new (program)
     3  the view's function on the rows that decide over these keys                (frames)
        or, for an aggregate that can be kept so, its totals                       (totals)
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwater.views.tables import lookup, netting, pending
+from headwater.views.tables import lookup, net_changes, new_columns, pending_batch
 from headwater.views.tables.memory import Memory
 from headwater.views.tables.plan import Plan
 from headwater.views.tables.program import Program
@@ -110,7 +110,11 @@ class Upkeep:
             state.redo(begun)
             return
         given = changes()
-        memory = None if self._program(batch) is None else state.memory_for(given)
+        if self._program(batch) is None:
+            state.to_file()
+            memory = None
+        else:
+            memory = state.memory_for(given)
         if memory is None:
             self._by_store(batch, given, compute, write)
         else:
@@ -129,7 +133,7 @@ class Upkeep:
         plan, tables, state = self.plan, memory.tables, self.state
         assert plan.program is not None
         with memory.batch():
-            nets = {n: netting.net_in_memory(tables[n], rows) for n, rows in enumerate(changes)}
+            nets = {n: net_changes.net_in_memory(tables[n], rows) for n, rows in enumerate(changes)}
             found = {n: each for n, each in nets.items() if each}
             keys = lookup.apply(tables, plan.program, found)
             difference = self.store.no_difference()
@@ -138,7 +142,7 @@ class Upkeep:
                 difference = plan.distinct(
                     memory.differing(result, keys, plan.followed, state.digests)
                 )
-            kept = {n: netting.kept(tables[n], each) for n, each in found.items()}
+            kept = {n: net_changes.kept(tables[n], each) for n, each in found.items()}
             state.begin(batch, kept, difference)
             write(difference)
         memory.hold(difference)
@@ -156,34 +160,38 @@ class Upkeep:
                 write(difference)
                 store.hold(difference)
                 store.finish(batch)
+                if self.state.is_widened:
+                    new_columns.finish(store)
             store.batch = batch
         finally:
             if store.batch != batch:
                 self.state.look_again(batch)
         self.state.finish(batch)
+        if self.state.is_widened:
+            self.state.widened()
 
     def _compute(self, batch: int, changes: Sequence[pa.Table], compute: Compute) -> Difference:
         store, program = self.store, self._program(batch)
         store.expect(sum(rows.num_rows for rows in changes))
-        found = [netting.net(store, n, rows) for n, rows in enumerate(changes) if rows.num_rows]
+        found = [net_changes.net(store, n, rows) for n, rows in enumerate(changes) if rows.num_rows]
         found = [each for each in found if each.kept.num_rows]
         # A table that the query does not look at is kept as well: another query may.
         changed = [each.number for each in found if each.changed]
         touching = [n for n in changed if program is None or program.looks_at(n)]
         were = [n.number for n in found if n.was_there and n.number in touching]
         if program is not None and were:
-            store.touch(program, {n: netting.before(store.tables[n], n) for n in were})
+            store.touch(program, {n: net_changes.before(store.tables[n], n) for n in were})
         for each in found:
-            netting.apply(store, each)
+            net_changes.apply(store, each)
         if program is not None:
             self._total(batch, touching)
-        if not touching and batch > 0:
+        if not touching and not self._is_whole(batch):
             return store.no_difference()
         result = None
         if program is None:
             rows = store.whole()
         else:
-            after = {n: netting.after(store.tables[n], n) for n in touching}
+            after = {n: net_changes.after(store.tables[n], n) for n in touching}
             store.touch(program, after, more=bool(were))
             if self.totals is not None:
                 result = self.totals.touched()
@@ -193,7 +201,7 @@ class Upkeep:
                 {n: rows.get(n, store.nothing_of(n)) for n in range(len(store.tables))}
             )
         difference = self._difference(result, program)
-        pending.write(self.folder, batch, {n.number: n.kept for n in found}, difference)
+        pending_batch.write(self.folder, batch, {n.number: n.kept for n in found}, difference)
         return difference
 
     def _total(self, batch: int, touching: Sequence[int]) -> None:
@@ -206,14 +214,19 @@ class Upkeep:
         elif touching:
             table = self.store.tables[totals.of.table]
             totals.move(
-                netting.before(table, totals.of.table), netting.after(table, totals.of.table)
+                net_changes.before(table, totals.of.table),
+                net_changes.after(table, totals.of.table),
             )
         totals.finish(batch)
 
     def _program(self, batch: int) -> Program | None:
-        """None: as a whole. So is the first batch of every view: rows that are in no table (a list, a file)
-        are touched by no change, and must be in the view from its beginning."""
-        return None if batch == 0 else self.plan.program
+        """None: as a whole."""
+        return None if self._is_whole(batch) else self.plan.program
+
+    def _is_whole(self, batch: int) -> bool:
+        """The first batch of every view: rows that are in no table (a list, a file) are touched by no change,
+        and must be in the view from its beginning. And the first one after its tables have got columns."""
+        return batch == 0 or self.state.is_widened
 
     def _difference(self, result: pa.Table, program: Program | None) -> Difference:
         followed = None if program is None else self.plan.followed

@@ -164,6 +164,15 @@ class Target(ABC):
         The first version that there is becomes what readers see at once.
         """
 
+    def can_widen(self) -> bool:
+        """Whether a version can get columns while it has rows."""
+        return False
+
+    def widen(self) -> None:
+        """Before `create`, if `can_widen`: give this version the columns that the view has besides, which are
+        null in rows that are there. May come again. Other differences are left to `create`."""
+        raise NotImplementedError
+
     @abstractmethod
     def claim(self) -> int:
         """Become the writer: returns an epoch that fences all earlier writers of this version."""

@@ -50,7 +50,7 @@ class Batch:
         """As a pandas DataFrame."""
         return self.arrow.to_pandas()
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict[str, object]]:
         """As plain Python: a dict for each."""
         found: list[dict[str, Any]] = self.arrow.to_pylist()
         return found
@@ -86,6 +86,12 @@ class FunctionTarget(Target):
             )
         self._write(said)
 
+    def can_widen(self) -> bool:
+        return True
+
+    def widen(self) -> None:
+        """Its rows are the function's affair."""
+
     def claim(self) -> int:
         said = self._read()
         epoch = int(said.get("epoch", 0)) + 1
@@ -102,9 +108,9 @@ class FunctionTarget(Target):
         from headwater.views.targets.staged_files import Admission, staged_schema
 
         schema = staged_schema(self.shape)
-        door = Admission(self.shape, part, None)
-        place = self._staged.write(batch, part, door.admitted(rows), schema)
-        return Part(part, place, door.taken)
+        admission = Admission(self.shape, part, None)
+        place = self._staged.write(batch, part, admission.admitted(rows), schema)
+        return Part(part, place, admission.taken)
 
     def commit(self, applied: Applied, parts: Sequence[Part]) -> None:
         said = self._read()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from headwater.views.targets.texts import from_texts, plain_values, restored, te
 _DUMP = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
-def objects(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+def objects(rows: pa.RecordBatch) -> Iterator[dict[str, object]]:
     """Each row as an object that `json` can write."""
     names = rows.schema.names
     columns = [_plain(column) for column in rows.columns]
@@ -33,7 +33,7 @@ def documents(rows: pa.RecordBatch) -> list[str]:
     return [_DUMP(row) for row in objects(rows)]
 
 
-def from_objects(found: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+def from_objects(found: Sequence[Mapping[str, object]], schema: pa.Schema) -> pa.RecordBatch:
     """The reverse of `objects`; what an object lacks is null."""
     columns = [_column([row.get(field.name) for row in found], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

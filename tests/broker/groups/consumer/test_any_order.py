@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from headwater.broker.groups.consumer.group import ConsumerGroup
-from headwater.broker.groups.consumer.steps import HeartbeatRefused
+from headwater.broker.groups.group import HeartbeatRefused
 
 from .hall import Client, Hall
 

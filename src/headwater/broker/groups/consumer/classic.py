@@ -16,18 +16,19 @@ from headwater.broker.groups.consumer.changes import Changes
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.member import ClassicSide, ConsumerMember, MemberState
 from headwater.broker.groups.consumer.steps import (
-    HeartbeatRefused,
     Setting,
+    check_names,
     check_room,
     follow,
     replace_static,
+    same_names,
     static_member,
     stay,
     step,
 )
 from headwater.broker.groups.cursor import BadRecord
 from headwater.broker.groups.effects import NO_MEMBER_ID, Joined, Now, Synced
-from headwater.broker.groups.group import Image
+from headwater.broker.groups.group import HeartbeatRefused, Image
 from headwater.broker.groups.join import JoinRequest
 from headwater.broker.groups.member import Protocols
 from headwater.broker.groups.subscription import (
@@ -47,6 +48,8 @@ def join(
     if not _supports(group, request):
         raise HeartbeatRefused(ErrorCode.inconsistent_group_protocol, "")
     said = _subscription(request.protocols)
+    said = said._replace(topics=same_names(group, said.topics))
+    check_names(group, request.member_id, said.topics)
     is_new = request.member_id == NO_MEMBER_ID
     if is_new and request.instance_id is None and request.needs_known_id:
         raise HeartbeatRefused(ErrorCode.member_id_required, request.fresh_id)

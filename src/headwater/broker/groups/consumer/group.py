@@ -63,7 +63,6 @@ class ConsumerGroup:
         self.subscribed: frozenset[str] = frozenset()
         """Those of them that members subscribe to."""
         self.dead = False
-        self.empty_since_ms = -1
         self.assign_at: int | None = None
         """When an assignment that was put off is to be made."""
         self.wake_at: int | None = None
@@ -107,8 +106,8 @@ class ConsumerGroup:
 
     def subscribe(self) -> None:
         """Recompute which topics the members subscribe to."""
-        topics = (self.known_topics_of(member) for member in self.members.values())
-        self.subscribed = frozenset().union(*topics)
+        one_of_each = {member.subscription: member for member in self.members.values()}
+        self.subscribed = frozenset().union(*map(self.known_topics_of, one_of_each.values()))
 
     def known_topics_of(self, member: ConsumerMember) -> frozenset[str]:
         """Those that there are: what a member says of others may be very much, and costs nothing."""
@@ -168,7 +167,7 @@ class ConsumerGroup:
         return ErrorCode.none
 
     def partition_commit_error(
-        self, member_id: str, generation: int, topic_id: UUID | None, partition: int
+        self, member_id: str, generation: int, topic: str, topic_id: UUID | None, partition: int
     ) -> ErrorCode:
         """A commit with an older epoch counts for what the member held then and still holds."""
         member = self.members.get(member_id)

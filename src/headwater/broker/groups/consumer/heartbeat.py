@@ -23,17 +23,18 @@ from headwater.broker.groups.consumer.member import (
     partitions_of,
 )
 from headwater.broker.groups.consumer.steps import (
-    HeartbeatRefused,
     Setting,
+    check_names,
     check_room,
     follow,
     replace_static,
+    same_names,
     static_member,
     stay,
     step,
     unknown_member,
 )
-from headwater.broker.groups.group import Image
+from headwater.broker.groups.group import HeartbeatRefused, Image
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +77,10 @@ def heartbeat(group: ConsumerGroup, changes: Changes, beat: Beat, setting: Setti
     """Raises `HeartbeatRefused`."""
     _check_regex(group, beat.topic_regex, setting.image)
     check_room(group, beat.member_id, beat.instance_id, setting.limits)
+    check_names(group, beat.member_id, beat.topic_names)
     member = _member(group, changes, beat)
     before = partitions_of(member.assigned)
-    resubscribed = _update(member, beat, changes)
+    resubscribed = _update(group, member, beat, changes)
     follow(group, changes, setting, resubscribed)
     step(group, changes, setting, member, beat.owned, resubscribed)
     stay(group, member, setting.now, setting.limits.session_timeout_ms)
@@ -169,7 +171,7 @@ def _is_subset(owned: Partitions | None, member: ConsumerMember) -> bool:
     )
 
 
-def _update(member: ConsumerMember, beat: Beat, changes: Changes) -> bool:
+def _update(group: ConsumerGroup, member: ConsumerMember, beat: Beat, changes: Changes) -> bool:
     """Take over what the member says now; True if it subscribes to something else."""
     before = (_said(member), member.topic_names, member.topic_regex)
     member.instance_id = beat.instance_id or member.instance_id
@@ -179,7 +181,7 @@ def _update(member: ConsumerMember, beat: Beat, changes: Changes) -> bool:
     if beat.rebalance_timeout_ms != -1:
         member.rebalance_timeout_ms = beat.rebalance_timeout_ms
     if beat.topic_names is not None:
-        member.topic_names = beat.topic_names
+        member.topic_names = same_names(group, beat.topic_names)
     if beat.topic_regex is not None:
         member.topic_regex = beat.topic_regex
     member.assignor = beat.assignor or member.assignor

@@ -72,6 +72,11 @@ class ConsumerMember:
     """A classic member that has joined must have asked for its assignment until then."""
 
     @property
+    def subscription(self) -> tuple[frozenset[str], str]:
+        """What it says of the topics that it wants."""
+        return self.topic_names, self.topic_regex
+
+    @property
     def is_static(self) -> bool:
         return self.instance_id is not None
 

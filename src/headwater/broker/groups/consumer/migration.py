@@ -19,10 +19,10 @@ from headwater.broker.groups.consumer import subscriptions
 from headwater.broker.groups.consumer.changes import Changes
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.member import ClassicSide, ConsumerMember, Held, partitions_of
-from headwater.broker.groups.consumer.steps import HeartbeatRefused, Setting, stay
+from headwater.broker.groups.consumer.steps import Setting, stay
 from headwater.broker.groups.cursor import BadRecord
 from headwater.broker.groups.effects import Joined, Now, Synced, Turn
-from headwater.broker.groups.group import Image
+from headwater.broker.groups.group import HeartbeatRefused, Image
 from headwater.broker.groups.member import Member
 from headwater.broker.groups.rebalance import answer_join, answer_sync, live_for
 from headwater.broker.groups.subscription import (

@@ -23,6 +23,7 @@ from headwater.broker.groups.consumer.records import (
     RegexValue,
 )
 from headwater.broker.groups.cursor import BadRecord, Cursor
+from headwater.broker.groups.flexible import close_value, open_value, read_ints, tag_zero
 
 Value = int | tuple[int, int] | MemberValue | CurrentValue | RegexValue | dict[UUID, frozenset[int]]
 
@@ -40,9 +41,9 @@ def read_key(data: bytes) -> Key | None:
 
 def read_group(data: bytes) -> tuple[int, int]:
     """Epoch and hash of the topics."""
-    cursor = _open(data)
+    cursor = open_value(data)
     epoch = cursor.i32()
-    tag = _close(cursor)
+    tag = close_value(cursor)
     return epoch, tag.i64() if tag else 0
 
 
@@ -52,13 +53,13 @@ def read_target(data: bytes) -> tuple[int, int]:
 
 
 def read_member(data: bytes) -> MemberValue:
-    cursor = _open(data)
+    cursor = open_value(data)
     instance_id, rack_id = cursor.nullable_string(), cursor.nullable_string()
     client_id, client_host = cursor.string(), cursor.string()
     names = frozenset([cursor.string() for _ in range(cursor.count())])
     regex = cursor.nullable_string()
     rebalance_timeout_ms, assignor = cursor.i32(), cursor.nullable_string()
-    tag = _close(cursor)
+    tag = close_value(cursor)
     classic = _classic(tag) if tag else None
     return MemberValue(
         instance_id,
@@ -85,23 +86,23 @@ def _classic(cursor: Cursor) -> ClassicSide | None:
 
 
 def read_member_target(data: bytes) -> dict[UUID, frozenset[int]]:
-    cursor = _open(data)
+    cursor = open_value(data)
     target = {}
     for _ in range(cursor.count()):
         topic_id = UUID(bytes=cursor.take(16))
-        target[topic_id] = frozenset(_ints(cursor))
+        target[topic_id] = frozenset(read_ints(cursor))
         cursor.skip_tags()
-    _close(cursor)
+    close_value(cursor)
     return target
 
 
 def read_current(data: bytes) -> CurrentValue:
-    cursor = _open(data)
+    cursor = open_value(data)
     epoch, previous, number = cursor.i32(), cursor.i32(), cursor.i8()
     known = number in (0, 1, 2)
     state = MemberState(number) if known else MemberState.UNKNOWN
     value = CurrentValue(epoch, previous, state, _held(cursor, epoch), _held(cursor, epoch))
-    _close(cursor)
+    close_value(cursor)
     return value
 
 
@@ -109,9 +110,11 @@ def _held(cursor: Cursor, epoch: int) -> Held:
     held: Held = {}
     for _ in range(cursor.count()):
         topic_id = UUID(bytes=cursor.take(16))
-        numbers = _ints(cursor)
-        tag = _tag_zero(cursor)
-        epochs = _ints(tag) if tag else [epoch] * len(numbers)  # before Kafka 4.3 there were none
+        numbers = read_ints(cursor)
+        tag = tag_zero(cursor)
+        epochs = (
+            read_ints(tag) if tag else [epoch] * len(numbers)
+        )  # before Kafka 4.3 there were none
         if len(epochs) != len(numbers):
             raise BadRecord(f"{len(epochs)} epochs of {len(numbers)} partitions")
         held[topic_id] = dict(zip(numbers, epochs, strict=True))
@@ -119,10 +122,10 @@ def _held(cursor: Cursor, epoch: int) -> Held:
 
 
 def read_regex(data: bytes) -> RegexValue:
-    cursor = _open(data)
+    cursor = open_value(data)
     topics = frozenset([cursor.string() for _ in range(cursor.count())])
     value = RegexValue(topics, cursor.i64(), cursor.i64())
-    _close(cursor)
+    close_value(cursor)
     return value
 
 
@@ -134,31 +137,3 @@ READERS = {
     CURRENT: read_current,
     REGEX: read_regex,
 }
-
-
-def _open(data: bytes) -> Cursor:
-    cursor = Cursor(data, flexible=True)
-    version = cursor.i16()
-    if version != 0:
-        raise BadRecord(f"a value of version {version}; only 0 is known")
-    return cursor
-
-
-def _close(cursor: Cursor) -> Cursor | None:
-    tag = _tag_zero(cursor)
-    cursor.end()
-    return tag
-
-
-def _tag_zero(cursor: Cursor) -> Cursor | None:
-    """Read over tagged fields; the one with tag 0 is returned."""
-    found = None
-    for _ in range(cursor.uvarint()):
-        tag, data = cursor.uvarint(), cursor.take(cursor.uvarint())
-        if tag == 0:
-            found = Cursor(data, flexible=True)
-    return found
-
-
-def _ints(cursor: Cursor) -> list[int]:
-    return [cursor.i32() for _ in range(cursor.count())]

@@ -29,8 +29,8 @@ import struct
 from dataclasses import dataclass
 
 from headwater.broker.groups.consumer.member import ClassicSide, Held, MemberState, Partitions
-from headwater.broker.groups.cursor import BadRecord
-from headwater.broker.groups.records import STRING_BYTES_MAX, uvarint
+from headwater.broker.groups.flexible import ints, plain, string, tags
+from headwater.broker.groups.records import uvarint
 
 GROUP, PARTITIONS, MEMBER, TARGET, MEMBER_TARGET, CURRENT, REGEX = 3, 4, 5, 6, 7, 8, 16
 OF_GROUP = (GROUP, PARTITIONS, TARGET)
@@ -78,15 +78,15 @@ class RegexValue:
 
 
 def key(kind: int, group_id: str, name: str = "") -> bytes:
-    parts = [struct.pack(">h", kind), _plain(group_id)]
+    parts = [struct.pack(">h", kind), plain(group_id)]
     if kind in OF_MEMBER:
-        parts.append(_plain(name))
+        parts.append(plain(name))
     return b"".join(parts)
 
 
 def group_value(epoch: int, metadata_hash: int) -> bytes:
-    tags = _tags(struct.pack(">q", metadata_hash)) if metadata_hash else _tags()
-    return struct.pack(">hi", 0, epoch) + tags
+    found = tags(struct.pack(">q", metadata_hash)) if metadata_hash else tags()
+    return struct.pack(">hi", 0, epoch) + found
 
 
 def member_value(value: MemberValue) -> bytes:
@@ -94,77 +94,54 @@ def member_value(value: MemberValue) -> bytes:
     return b"".join(
         (
             b"\0\0",
-            _string(value.instance_id),
-            _string(value.rack_id),
-            _string(value.client_id),
-            _string(value.client_host),
+            string(value.instance_id),
+            string(value.rack_id),
+            string(value.client_id),
+            string(value.client_host),
             uvarint(len(names) + 1),
-            *(_string(name) for name in names),
-            _string(value.topic_regex),
+            *(string(name) for name in names),
+            string(value.topic_regex),
             struct.pack(">i", value.rebalance_timeout_ms),
-            _string(value.assignor),
-            _tags(_classic(value.classic)) if value.classic else _tags(),
+            string(value.assignor),
+            tags(_classic(value.classic)) if value.classic else tags(),
         )
     )
 
 
 def target_value(epoch: int, timestamp: int) -> bytes:
-    return struct.pack(">hi", 0, epoch) + _tags(struct.pack(">q", timestamp))
+    return struct.pack(">hi", 0, epoch) + tags(struct.pack(">q", timestamp))
 
 
 def member_target_value(partitions: Partitions) -> bytes:
     parts = [b"\0\0", uvarint(len(partitions) + 1)]
     for topic_id, numbers in sorted(partitions.items()):
-        parts += [topic_id.bytes, _ints(sorted(numbers)), _tags()]
-    return b"".join((*parts, _tags()))
+        parts += [topic_id.bytes, ints(sorted(numbers)), tags()]
+    return b"".join((*parts, tags()))
 
 
 def current_value(value: CurrentValue) -> bytes:
     head = struct.pack(">hiib", 0, value.epoch, value.previous_epoch, value.state)
-    return head + _held(value.assigned) + _held(value.revoking) + _tags()
+    return head + _held(value.assigned) + _held(value.revoking) + tags()
 
 
 def regex_value(value: RegexValue) -> bytes:
     topics = sorted(value.topics)
-    names = b"".join(_string(name) for name in topics)
+    names = b"".join(string(name) for name in topics)
     times = struct.pack(">qq", value.version, value.timestamp)
-    return b"\0\0" + uvarint(len(topics) + 1) + names + times + _tags()
+    return b"\0\0" + uvarint(len(topics) + 1) + names + times + tags()
 
 
 def _classic(side: ClassicSide) -> bytes:
     parts = [struct.pack(">bi", 1, side.session_timeout_ms), uvarint(len(side.protocols) + 1)]
     for name, metadata in side.protocols:
-        parts += [_string(name), uvarint(len(metadata) + 1), metadata, _tags()]
-    return b"".join((*parts, _tags()))
+        parts += [string(name), uvarint(len(metadata) + 1), metadata, tags()]
+    return b"".join((*parts, tags()))
 
 
 def _held(held: Held) -> bytes:
     parts = [uvarint(len(held) + 1)]
     for topic_id, partitions in sorted(held.items()):
         numbers = sorted(partitions)
-        epochs = _ints([partitions[number] for number in numbers])
-        parts += [topic_id.bytes, _ints(numbers), _tags(epochs)]
+        epochs = ints([partitions[number] for number in numbers])
+        parts += [topic_id.bytes, ints(numbers), tags(epochs)]
     return b"".join(parts)
-
-
-def _plain(text: str) -> bytes:
-    data = text.encode()
-    if len(data) > STRING_BYTES_MAX:
-        raise BadRecord(f"a string of {len(data)} bytes does not fit an int16 length")
-    return struct.pack(">h", len(data)) + data
-
-
-def _string(text: str | None) -> bytes:
-    if text is None:
-        return b"\0"
-    data = text.encode()
-    return uvarint(len(data) + 1) + data
-
-
-def _ints(numbers: list[int]) -> bytes:
-    return uvarint(len(numbers) + 1) + struct.pack(f">{len(numbers)}i", *numbers)
-
-
-def _tags(zero: bytes | None = None) -> bytes:
-    """No tagged field, or the one with tag 0."""
-    return b"\0" if zero is None else b"\1\0" + uvarint(len(zero)) + zero

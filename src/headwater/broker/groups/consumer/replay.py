@@ -6,56 +6,29 @@ groups with `finished`. The newest record of a key wins.
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass, field
-from typing import Any
-
 from headwater.broker.groups.consumer import records
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.member import ConsumerMember, Held
 from headwater.broker.groups.consumer.record_reader import READERS
 from headwater.broker.groups.consumer.records import CurrentValue, Key, MemberValue
-
-log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class _Parts:
-    """The newest values of one group, by kind and name."""
-
-    of: dict[int, dict[str, Any]] = field(default_factory=dict)
-
-    def get(self, kind: int) -> dict[str, Any]:
-        return self.of.setdefault(kind, {})
+from headwater.broker.groups.parts import Parts, Replaying
 
 
-class Replay:
-    def __init__(self) -> None:
-        self._groups: dict[str, _Parts] = {}
-
+class Replay(Replaying):
     def apply(self, key: Key, value: bytes | None) -> None:
         reader = READERS.get(key.kind)
-        if reader is None:
-            return
-        parts = self._groups.setdefault(key.group_id, _Parts())
-        if value is not None:
-            parts.get(key.kind)[key.name] = reader(value)
-        else:
-            parts.get(key.kind).pop(key.name, None)
-
-    def drop(self, group_id: str) -> None:
-        """The group has become one of another type."""
-        self._groups.pop(group_id, None)
+        if reader is not None:
+            self.put(key.group_id, key.kind, key.name, None if value is None else reader(value))
 
     def finished(self) -> dict[str, ConsumerGroup]:
         return {
             group_id: _built(group_id, parts)
-            for group_id, parts in self._groups.items()
+            for group_id, parts in self.groups.items()
             if parts.get(records.GROUP) or parts.get(records.MEMBER)
         }
 
 
-def _built(group_id: str, parts: _Parts) -> ConsumerGroup:
+def _built(group_id: str, parts: Parts) -> ConsumerGroup:
     group = ConsumerGroup(group_id)
     group.epoch, group.metadata_hash = parts.get(records.GROUP).get("", (0, 0))
     group.target_epoch, group.target_timestamp = parts.get(records.TARGET).get("", (0, 0))

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.groups import timeouts
 from headwater.broker.groups.classic import ClassicGroup
-from headwater.broker.groups.consumer import classic, migration, timeouts
+from headwater.broker.groups.consumer import classic, migration
 from headwater.broker.groups.consumer.changes import Changes
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.heartbeat import Beat, Beaten, heartbeat, leave
@@ -23,20 +24,14 @@ from headwater.broker.groups.consumer.member import (
     ConsumerMember,
     MemberState,
 )
-from headwater.broker.groups.consumer.settlement import Settling, Then
-from headwater.broker.groups.consumer.steps import (
-    ConsumerLimits,
-    HeartbeatRefused,
-    Setting,
-    assign,
-    expel,
-    stay,
-)
+from headwater.broker.groups.consumer.steps import ConsumerLimits, Setting, assign, expel, stay
 from headwater.broker.groups.core import Core, answer, ticket
 from headwater.broker.groups.effects import Joined, Left, Synced, Turn
+from headwater.broker.groups.group import HeartbeatRefused
 from headwater.broker.groups.join import JoinRequest
 from headwater.broker.groups.rebalance import prepare
 from headwater.broker.groups.records import group_key
+from headwater.broker.groups.settlement import Settling, Then
 from headwater.broker.groups.snapshot import record_of
 from headwater.broker.groups.sync import Identity, SyncRequest
 
@@ -45,7 +40,7 @@ class ConsumerGroups:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._settling = Settling(core)
-        core.moves[ConsumerGroup.type] = self
+        core.protocols[ConsumerGroup.type] = self
 
     # ---- members of the newer protocol -----------------------------------------------------------
 
@@ -84,7 +79,7 @@ class ConsumerGroups:
     ) -> tuple[ConsumerGroup, Changes]:
         """A new group, or one that was of another type until now; its offsets stay."""
         found = self._core.groups.get(group_id)
-        if found is None and beat.epoch != JOIN_EPOCH:
+        if found is None and (beat.epoch != JOIN_EPOCH or self._core.is_share_group(group_id)):
             raise HeartbeatRefused(
                 ErrorCode.group_id_not_found, f"Consumer group {group_id} not found."
             )
@@ -240,7 +235,7 @@ class ConsumerGroups:
                 member.rebalance_deadline = setting.now.monotonic_ms + member.rebalance_timeout_ms
         timeouts.set_wake(group)
 
-    # ---- what `core` and `committed` call (Moves) ------------------------------------------------
+    # ---- what `core` and `committed` call (GroupProtocol) ------------------------------------------------
 
     def tick(self, group: ConsumerGroup, turn: Turn) -> None:
         late = timeouts.late(group, turn.now)

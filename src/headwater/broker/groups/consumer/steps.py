@@ -24,7 +24,7 @@ from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.member import ConsumerMember, MemberState, Partitions
 from headwater.broker.groups.consumer.subscriptions import ids_of, sizes
 from headwater.broker.groups.effects import Now
-from headwater.broker.groups.group import Image
+from headwater.broker.groups.group import HeartbeatRefused, Image
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,6 @@ class Setting:
     now: Now
 
 
-class HeartbeatRefused(Exception):
-    """A request that changes nothing, and why."""
-
-    def __init__(self, error: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.error = error
-        self.message = message
-
-
 def follow(group: ConsumerGroup, changes: Changes, setting: Setting, resubscribed: bool) -> None:
     """Let the group follow its members' subscriptions and the topics, and assign anew."""
     image = setting.image
@@ -73,11 +64,10 @@ def assign(group: ConsumerGroup, changes: Changes, setting: Setting) -> None:
     """Make a new target if the group has moved on, but not too often (KIP-1263)."""
     if group.epoch <= group.target_epoch:
         return
-    left = setting.limits.assignment_interval_ms
-    if group.target_timestamp:
-        left -= max(setting.now.wall_ms - group.target_timestamp, 0)
-    if group.target_timestamp and left > 0:
-        group.assign_at = setting.now.monotonic_ms + left
+    interval_ms = setting.limits.assignment_interval_ms
+    age_ms = setting.now.wall_ms - group.target_timestamp
+    if group.target_timestamp and 0 <= age_ms < interval_ms:  # below 0: the clock was set back
+        group.assign_at = setting.now.monotonic_ms + interval_ms - age_ms
         group.wake(group.assign_at)
         return
     group.assign_at = None
@@ -173,6 +163,28 @@ def check_room(
         )
 
 
+NAMES_MAX = 500_000
+"""In all subscriptions of a group that differ: each change of one is a look at all of them, in one turn."""
+
+
+def check_names(group: ConsumerGroup, member_id: str, names: frozenset[str] | None) -> None:
+    """Raises `HeartbeatRefused`."""
+    if not names:
+        return
+    others = {each.topic_names for each in group.members.values() if each.id != member_id}
+    if names not in others and len(names) + sum(map(len, others)) > NAMES_MAX:
+        raise HeartbeatRefused(
+            ErrorCode.group_max_size_reached,
+            f"The consumer group's members subscribe to more than {NAMES_MAX} topics, each to others.",
+        )
+
+
+def same_names(group: ConsumerGroup, names: frozenset[str]) -> frozenset[str]:
+    """One set for all members who say the same names: to compare them costs nothing then."""
+    others = (each.topic_names for each in group.members.values())
+    return next((each for each in others if hash(each) == hash(names) and each == names), names)
+
+
 def static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
     holder = group.static_ids.get(instance_id)
     if holder is None:
@@ -196,14 +208,13 @@ def unknown_member(group: ConsumerGroup, member_id: str) -> HeartbeatRefused:
 
 def update(group: ConsumerGroup, image: Image, assignors: Sequence[str], now_ms: int) -> list[str]:
     """Assign anew; returns the members whose target has changed."""
-    ids: dict[frozenset[str], frozenset[UUID]] = {}  # many subscribe to the same
+    ids: dict[tuple[frozenset[str], str], frozenset[UUID]] = {}  # many subscribe to the same
     claims = {}
     for member in group.members.values():
-        names = group.known_topics_of(member)
-        if names not in ids:
-            ids[names] = ids_of(names, image)
+        if member.subscription not in ids:
+            ids[member.subscription] = ids_of(group.known_topics_of(member), image)
         current = group.target.get(member.id, {})
-        claims[member.id] = Claim(ids[names], current, member.instance_id)
+        claims[member.id] = Claim(ids[member.subscription], current, member.instance_id)
     preferred = group.preferred_assignor()
     name = preferred if preferred in assignors else assignors[0]
     assert name is not None

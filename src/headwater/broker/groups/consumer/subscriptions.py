@@ -7,7 +7,6 @@ epoch, and the hash that is stored with it tells after a restart that nothing ha
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from uuid import UUID
 
@@ -20,7 +19,7 @@ from headwater.broker.groups.consumer.topic_regex import (
     compiled,
     names_of,
 )
-from headwater.broker.groups.group import Image
+from headwater.broker.groups.group import Image, topics_hash
 
 logger = logging.getLogger("headwater.broker.groups")
 
@@ -87,7 +86,7 @@ def refresh(group: ConsumerGroup, image: Image) -> bool:
     group.subscribe()
     is_complete = all(matcher.has_seen(names) for matcher in group.matchers.values())
     group.topics_seen = image.version if is_complete else None
-    before, group.metadata_hash = group.metadata_hash, _hash(group, image)
+    before, group.metadata_hash = group.metadata_hash, topics_hash(group.subscribed, image)
     return before != group.metadata_hash
 
 
@@ -99,15 +98,3 @@ def sizes(group: ConsumerGroup, image: Image) -> dict[UUID, int]:
 def ids_of(names: frozenset[str], image: Image) -> frozenset[UUID]:
     found = (image.topics.get(name) for name in names)
     return frozenset(topic.id for topic in found if topic is not None)
-
-
-def _hash(group: ConsumerGroup, image: Image) -> int:
-    """64 bits of what an assignment depends on; 0 for no topics at all."""
-    digest = hashlib.blake2b(digest_size=8)
-    found = False
-    for name in sorted(group.subscribed):
-        topic = image.topics.get(name)
-        if topic is not None:
-            found = True
-            digest.update(f"{name}\0{topic.id}\0{topic.partitions}\0".encode())
-    return int.from_bytes(digest.digest(), "big", signed=True) if found else 0

@@ -25,6 +25,7 @@ from headwater.broker.security.rules import (
     groups,
     records,
     shares,
+    streams,
     topics,
     transactions,
 )
@@ -41,6 +42,7 @@ RULES: Mapping[int, Rule] = {
     **groups.RULES,
     **records.RULES,
     **shares.RULES,
+    **streams.RULES,
     **topics.RULES,
     **transactions.RULES,
 }

@@ -72,7 +72,7 @@ def _described_users(request: Any, code: ErrorCode) -> Row:
     return {"error_code": code, "error_message": SENTENCE, "results": rows}
 
 
-def _moves(request: Any, code: ErrorCode) -> Row:
+def _reassignments(request: Any, code: ErrorCode) -> Row:
     rows = [
         {
             "name": topic.name,
@@ -161,7 +161,7 @@ RULES: Mapping[int, Rule] = {
     34: needs(_ALTER, _log_dirs),
     35: needs(_DESCRIBE, _top),
     43: needs(_ALTER, _elections),
-    45: needs(_ALTER, _moves),
+    45: needs(_ALTER, _reassignments),
     46: needs(_DESCRIBE, _said),
     48: needs(Operation.DESCRIBE_CONFIGS, _said),
     49: needs(Operation.ALTER_CONFIGS, _each("entries", "entries", _entity)),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.groups.consumer import topic_regex
 from headwater.broker.once import once
-from headwater.broker.registry import Handler, Later, Response
+from headwater.broker.registry import Handler, Response
 from headwater.broker.security.acls import Operation, ResourceType
+from headwater.broker.security.rules import assignments
 from headwater.broker.security.rules.permission import (
     CLUSTER_REFUSED,
     GROUP_REFUSED,
@@ -23,12 +22,13 @@ from headwater.broker.security.rules.permission import (
     Row,
     Rule,
     adding,
+    answered,
     only,
     partition_rows,
+    showing,
     then,
     whole_group,
 )
-from headwater.broker.security.turns import Busy
 
 _O = Operation
 _committed = partition_rows()
@@ -66,16 +66,20 @@ def offset_fetch(asker: Asker, request: Any, inner: Handler) -> Result:
                 group = only(group, topics=tuple(topics))
         allowed.append(group)
 
-    def merged(body: Row) -> Row:
-        for row in body["groups"]:
-            asked_for_all = row["group_id"] not in refused_rows
-            row["topics"] = [
-                *(t for t in row.get("topics", ()) if not asked_for_all or _shown(asker, t)),
-                *refused_rows.get(row["group_id"], ()),
-            ]
-        return {**body, "groups": [*body["groups"], *groups]}
+    result = asker.ask(only(request, groups=tuple(allowed)), inner)
+    return _with_refused(asker, result, refused_rows, groups)
 
-    return then(asker.ask(only(request, groups=tuple(allowed)), inner), merged)
+
+async def _with_refused(
+    asker: Asker, result: Result, refused_rows: Mapping[str, list[Row]], groups: list[Row]
+) -> Response:
+    body = await answered(result)
+    for row in body["groups"]:
+        topics = row.get("topics", ())
+        if row["group_id"] not in refused_rows:  # it was asked for all
+            topics = [topic async for topic in asker.each(topics) if _shown(asker, topic)]
+        row["topics"] = [*topics, *refused_rows.get(row["group_id"], ())]
+    return {**body, "groups": [*body["groups"], *groups]}
 
 
 def _offsets_of_one(asker: Asker, request: Any, inner: Handler) -> Result:
@@ -84,10 +88,7 @@ def _offsets_of_one(asker: Asker, request: Any, inner: Handler) -> Result:
             return {"error_code": GROUP_REFUSED, "topics": ()}
         return {"topics": [_unknown_offset(item, GROUP_REFUSED) for item in request.topics or ()]}
     if request.topics is None:
-        return then(
-            asker.ask(request, inner),
-            lambda body: {**body, "topics": [t for t in body["topics"] if _shown(asker, t)]},
-        )
+        return showing(asker, asker.ask(request, inner), "topics", lambda row: _shown(asker, row))
     allowed, refused = asker.split(_O.DESCRIBE, request.topics)
     rows = [_unknown_offset(item, TOPIC_REFUSED) for item in refused]
     return adding(asker.ask(only(request, topics=tuple(allowed)), inner), "topics", rows)
@@ -209,14 +210,10 @@ def list_groups(asker: Asker, request: Any, inner: Handler) -> Result:
     if asker.cluster(_O.DESCRIBE, quiet=True):
         return asker.ask(request, inner)
 
-    def shown(body: Row) -> Row:
-        groups = body.get("groups", ())
-        return {
-            **body,
-            "groups": [g for g in groups if asker.group(_O.DESCRIBE, g["group_id"], quiet=True)],
-        }
+    def may_see(row: Row) -> bool:
+        return asker.group(_O.DESCRIBE, row["group_id"], quiet=True)
 
-    return then(asker.ask(request, inner), shown)
+    return showing(asker, asker.ask(request, inner), "groups", may_see)
 
 
 def delete_groups(asker: Asker, request: Any, inner: Handler) -> Result:
@@ -235,55 +232,6 @@ def offset_delete(asker: Asker, request: Any, inner: Handler) -> Result:
     return adding(asker.ask(only(request, topics=tuple(allowed)), inner), "topics", rows)
 
 
-async def _by_expression(asker: Asker, request: Any, inner: Handler) -> Response:
-    """Kafka leaves out what the member may not describe; here such an expression is refused, so that it
-    never shows more than a list of names could."""
-    groups = asker.broker.groups
-    hears = groups.hears(request.group_id, request.member_id, request.member_epoch)
-    matched = await _matched(asker, request.subscribed_topic_regex, hears)
-    if matched is None:
-        busy, unknown = ErrorCode.coordinator_load_in_progress, ErrorCode.unknown_member_id
-        return {"error_code": busy if hears else unknown}
-    result = _subscribing(asker, request, inner, matched)
-    if isinstance(result, Awaitable):
-        return await result
-    assert not isinstance(result, Later), "heartbeats are answered by a coroutine"
-    return result
-
-
-async def _matched(asker: Asker, expression: str, looks: bool) -> Collection[str] | None:
-    """What an expression means now; None where that is too much to look up, or for now."""
-    topics = asker.broker.catalogue.topics
-    known = topic_regex.compiled(expression)
-    if looks:
-        aside = partial(asker.broker.expressions.run, asker.context.client_host)
-        try:
-            await topic_regex.look(aside, [expression], topics)
-        except Busy:
-            return None
-    names = topic_regex.names_of(topics)
-    try:
-        return sorted(known.among(names)) if topic_regex.Budget().allows(known, names) else None
-    except topic_regex.BadRegex:
-        return ()  # the handler says so
-
-
-def heartbeat(asker: Asker, request: Any, inner: Handler) -> Result:
-    """ConsumerGroupHeartbeat, ShareGroupHeartbeat: Read on the group, Describe on what is named."""
-    if not asker.group(_O.READ, request.group_id):
-        return {"error_code": GROUP_REFUSED, "error_message": _WHY[GROUP_REFUSED]}
-    if getattr(request, "subscribed_topic_regex", None):
-        return _by_expression(asker, request, inner)
-    return _subscribing(asker, request, inner, ())
-
-
-def _subscribing(asker: Asker, request: Any, inner: Handler, matched: Collection[str]) -> Result:
-    names = (*(request.subscribed_topic_names or ()), *matched)
-    if not all(asker.topic(_O.DESCRIBE, name) for name in names):
-        return {"error_code": TOPIC_REFUSED, "error_message": "Topic authorization failed."}
-    return asker.ask(request, inner)
-
-
 RULES: Mapping[int, Rule] = {
     8: offset_commit,
     9: offset_fetch,
@@ -291,11 +239,11 @@ RULES: Mapping[int, Rule] = {
     11: whole_group(_O.READ, _join),
     12: whole_group(_O.READ),
     13: whole_group(_O.READ),
-    14: whole_group(_O.READ),
+    14: assignments.sync,
     15: describing("groups"),
     16: list_groups,
     42: delete_groups,
     47: offset_delete,
-    68: heartbeat,
+    68: assignments.heartbeat,
     69: describing("group_ids"),
 }

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kio.schema.errors import ErrorCode
 
@@ -12,6 +12,7 @@ from headwater.broker.internal_topics import PREFIX, holds_secrets
 from headwater.broker.registry import NO_ANSWER, Context, Handler, Later, Response
 from headwater.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
 from headwater.broker.security.authorizer import Authorizer, denied, denied_more
+from headwater.broker.slices import in_turns
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 Result = Response | Later | Awaitable[Response]
 Rule = Callable[["Asker", Any, Handler], Result]
 Row = dict[str, Any]
+T = TypeVar("T")
 
 TOPIC_REFUSED = ErrorCode.topic_authorization_failed
 GROUP_REFUSED = ErrorCode.group_authorization_failed
@@ -110,6 +112,10 @@ class Asker:
         topic = self.broker.catalogue.by_id.get(getattr(item, "topic_id", None))  # type: ignore[arg-type]
         return None if topic is None else topic.name
 
+    def each(self, items: Iterable[T]) -> AsyncIterator[T]:
+        """One after the other, however many there are: others are served in between."""
+        return in_turns(items, self.broker.supervisor.monotonic)
+
     def ask(self, request: Any, inner: Handler) -> Result:
         """Let the handler answer."""
         return inner(self.broker, request, self.context)
@@ -152,6 +158,20 @@ def then(result: Result, change: Callable[[Row], Row]) -> Result:
 async def _changed(result: Awaitable[Response], change: Callable[[Row], Row]) -> Response:
     body = await result
     return body if body is NO_ANSWER else change(dict(body))
+
+
+async def showing(
+    asker: Asker, result: Result, field: str, may_see: Callable[[Row], bool]
+) -> Response:
+    """The answer with those rows that the client may see; there may be very many."""
+    body = await answered(result)
+    return {**body, field: [row async for row in asker.each(body.get(field, ())) if may_see(row)]}
+
+
+async def answered(result: Result) -> Response:
+    """The answer of an API that does not wait for others."""
+    assert not isinstance(result, Later), "this waits for nobody"
+    return result if isinstance(result, Mapping) else await result
 
 
 def adding(result: Result, field: str, rows: list[Row]) -> Result:

@@ -21,6 +21,7 @@ from headwater.broker.security.rules.permission import (
     numbers,
     only,
     partition_rows,
+    then,
     topic_of,
 )
 
@@ -69,7 +70,8 @@ def fetch(asker: Asker, request: Any, inner: Handler) -> Result:
     """Read from the topic. A session (KIP-227) only ever holds what its client may read.
 
     So where something is refused, a request that goes on with a session is told that there is none:
-    the client then asks for everything anew, and gets that answered without a session.
+    the client then asks for everything anew, and gets that answered without a session. What has waited
+    is looked at again when it is answered: a permission may have been taken away meanwhile.
     """
     if _replica(request) >= 0 and not asker.cluster(Operation.CLUSTER_ACTION):
         return {"error_code": ErrorCode.cluster_authorization_failed, "responses": ()}
@@ -83,14 +85,38 @@ def fetch(asker: Asker, request: Any, inner: Handler) -> Result:
     )
     allowed, refused = asker.split(Operation.READ, request.topics)
     if known and not refused:
-        return asker.ask(request, inner)
+        return _looked_at_again(asker, asker.ask(request, inner), by_id)
     if session_id:
         sessions.forget(session_id)
         if request.session_epoch > 0:
             return {"error_code": ErrorCode.fetch_session_id_not_found, "responses": ()}
     alone = {"session_id": 0, "session_epoch": -1} if hasattr(request, "session_id") else {}
     result = asker.ask(only(request, topics=tuple(allowed), **alone), inner)
+    result = _looked_at_again(asker, result, by_id)
     return adding(result, "responses", [_fetched(item) for item in refused])
+
+
+def _looked_at_again(asker: Asker, result: Result, by_id: bool) -> Result:
+    """An answer that did not come at once, without what the client may not read any more."""
+
+    def readable(body: Row) -> Row:
+        shown, is_hidden = [], False
+        for row in body.get("responses", ()):
+            name = _name(asker, row["topic_id" if by_id else "topic"], by_id)
+            if name is not None and not asker.topic(Operation.READ, name):
+                is_hidden = True
+                row = {
+                    **row,
+                    "partitions": [_hidden(p["partition_index"]) for p in row["partitions"]],
+                }
+            shown.append(row)
+        if not is_hidden:
+            return body
+        if session_id := body.get("session_id"):
+            asker.broker.sessions.forget(session_id)
+        return {**body, "responses": shown}
+
+    return result if isinstance(result, dict) else then(result, readable)
 
 
 def _replica(request: Any) -> int:
@@ -108,18 +134,19 @@ def _name(asker: Asker, topic: Any, by_id: bool) -> str | None:
 def _fetched(item: Any) -> Row:
     return {
         **topic_of(item),
-        "partitions": [
-            {
-                "partition_index": n,
-                "error_code": TOPIC_REFUSED,
-                "high_watermark": -1,
-                "last_stable_offset": -1,
-                "log_start_offset": -1,
-                "aborted_transactions": None,
-                "records": b"",
-            }
-            for n in numbers(item)
-        ],
+        "partitions": [_hidden(number) for number in numbers(item)],
+    }
+
+
+def _hidden(number: int) -> Row:
+    return {
+        "partition_index": number,
+        "error_code": TOPIC_REFUSED,
+        "high_watermark": -1,
+        "last_stable_offset": -1,
+        "log_start_offset": -1,
+        "aborted_transactions": None,
+        "records": b"",
     }
 
 

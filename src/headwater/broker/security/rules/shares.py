@@ -7,7 +7,8 @@ from typing import Any
 
 from headwater.broker.registry import Handler
 from headwater.broker.security.acls import Operation
-from headwater.broker.security.rules.groups import describing, heartbeat
+from headwater.broker.security.rules.assignments import heartbeat
+from headwater.broker.security.rules.groups import describing
 from headwater.broker.security.rules.permission import (
     GROUP_REFUSED,
     TOPIC_REFUSED,

@@ -7,7 +7,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.registry import Handler
+from headwater.broker.registry import Handler, Response
 from headwater.broker.security.acls import Operation, ResourceType
 from headwater.broker.security.rules.cluster import cluster_operations
 from headwater.broker.security.rules.permission import (
@@ -18,6 +18,7 @@ from headwater.broker.security.rules.permission import (
     Row,
     Rule,
     adding,
+    answered,
     by_topic,
     only,
     then,
@@ -45,17 +46,19 @@ def metadata(asker: Asker, request: Any, inner: Handler) -> Result:
             if asker.version == 0 and not allowed:  # an empty list means all, in this version
                 request = only(request, topics=(_nothing(asked[0]),))
 
-    def shown(body: Row) -> Row:
-        if body.get("cluster_authorized_operations", NOT_ASKED) != NOT_ASKED:
-            body["cluster_authorized_operations"] = cluster_operations(asker)
-        topics = [
-            _with_operations(asker, row)
-            for row in body["topics"]
-            if row.get("name") is None or asker.topic(_O.DESCRIBE, row["name"], quiet=True)
-        ]
-        return {**body, "topics": [*topics, *rows]}
+    return _shown(asker, asker.ask(request, inner), rows)
 
-    return then(asker.ask(request, inner), shown)
+
+async def _shown(asker: Asker, result: Result, refused: list[Row]) -> Response:
+    body = dict(await answered(result))
+    if body.get("cluster_authorized_operations", NOT_ASKED) != NOT_ASKED:
+        body["cluster_authorized_operations"] = cluster_operations(asker)
+    topics = [
+        _with_operations(asker, row)
+        async for row in asker.each(body["topics"])
+        if row.get("name") is None or asker.topic(_O.DESCRIBE, row["name"], quiet=True)
+    ]
+    return {**body, "topics": [*topics, *refused]}
 
 
 def _nothing(item: Any) -> Any:
@@ -87,37 +90,30 @@ def _with_operations(asker: Asker, row: Row) -> Row:
     return {**row, "topic_authorized_operations": operations}
 
 
-def describe_topic_partitions(asker: Asker, request: Any, inner: Handler) -> Result:
+async def describe_topic_partitions(asker: Asker, request: Any, inner: Handler) -> Response:
     """Describe, as in Metadata. "All topics" means those that one may see, page by page."""
-    rows: list[Row] = []
-    everything = not request.topics
-    if everything:
-        named = [
-            name
-            for name in sorted(asker.broker.catalogue.topics)
-            if asker.topic(_O.DESCRIBE, name, quiet=True)
-        ]
-        if not named:
-            return {"topics": (), "next_cursor": None}
-        request = _naming(request, named)
-    else:
-        allowed, refused = asker.split(_O.DESCRIBE, request.topics)
-        rows = [{"error_code": TOPIC_REFUSED, "name": item.name} for item in refused]
-        if not allowed:
-            return {"topics": rows, "next_cursor": None}
-        request = only(request, topics=tuple(allowed))
-
-    def shown(body: Row) -> Row:
-        topics = [
-            {
-                **row,
-                "topic_authorized_operations": asker.operations(ResourceType.TOPIC, row["name"]),
-            }
-            for row in body["topics"]
-        ]
-        return {**body, "topics": [*rows, *topics]}
-
-    return then(asker.ask(request, inner), shown)
+    names = [item.name for item in request.topics]
+    page = len(names)
+    if not names:
+        first = "" if request.cursor is None else request.cursor.topic_name
+        names = sorted(name for name in asker.broker.catalogue.topics if name >= first)
+        page = max(request.response_partition_limit, 1) + 1  # a topic has a partition at least
+    seen: list[str] = []
+    refused: list[str] = []
+    async for name in asker.each(names):
+        may = asker.topic(_O.DESCRIBE, name, quiet=not request.topics)
+        (seen if may else refused).append(name)
+        if len(seen) == page:
+            break
+    rows = [{"error_code": TOPIC_REFUSED, "name": name} for name in refused if request.topics]
+    if not seen:
+        return {"topics": rows, "next_cursor": None}
+    body = await answered(asker.ask(_naming(request, seen), inner))
+    topics = []
+    async for row in asker.each(body["topics"]):
+        operations = asker.operations(ResourceType.TOPIC, row["name"])
+        topics.append({**row, "topic_authorized_operations": operations})
+    return {**body, "topics": [*rows, *topics]}
 
 
 def _naming(request: Any, names: list[str]) -> Any:

@@ -21,6 +21,7 @@ from headwater.broker.security.rules.permission import (
     adding,
     only,
     partition_rows,
+    showing,
     then,
 )
 
@@ -147,15 +148,10 @@ def _without_hidden(asker: Asker, row: Row) -> Row:
 
 
 def list_transactions(asker: Asker, request: Any, inner: Handler) -> Result:
-    def shown(body: Row) -> Row:
-        states = [
-            row
-            for row in body.get("transaction_states", ())
-            if asker.transaction(_O.DESCRIBE, row["transactional_id"], quiet=True)
-        ]
-        return {**body, "transaction_states": states}
+    def may_see(row: Row) -> bool:
+        return asker.transaction(_O.DESCRIBE, row["transactional_id"], quiet=True)
 
-    return then(asker.ask(request, inner), shown)
+    return showing(asker, asker.ask(request, inner), "transaction_states", may_see)
 
 
 RULES: Mapping[int, Rule] = {

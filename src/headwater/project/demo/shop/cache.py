@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from headwater.project.demo.summary import DemoFailed
-from headwater.project.leash import leashed
+from headwater.project.parent_death import ends_with_parent
 from headwater.project.ports import free_port
 
 EMBEDDED = "sqlite:data/cache.db"
@@ -44,7 +44,7 @@ def _redis(program: str, port: int, folder: Path) -> Iterator[None]:
     words += ["--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction"]
     with (home / "redis.log").open("ab") as output:
         process = subprocess.Popen(
-            leashed(program, *words),
+            ends_with_parent(program, *words),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

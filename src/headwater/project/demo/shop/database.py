@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+DATABASE_VARIABLE = "HEADWATER_DEMO_DATABASE"
+"""Holds the address of a PostgreSQL behind its scheme: a password does not belong into a file."""
 CITIES = ("Lisbon", "Oslo", "Quito", "Turin", "Kyoto")
 ITEMS = ("kettle", "lamp", "rope", "tent", "stove", "map")
 PAGES = ("home", "search", "item", "basket")
@@ -29,9 +31,11 @@ Row = tuple[Any, ...]
 
 
 class Database(Protocol):
-    """What the shop needs of a database; the shop is its only writer."""
+    """What the shop needs of a database; the shop, and whoever takes the tour, are its only writers."""
 
     key_type: str
+    begin_alone: str
+    """Begins a transaction beside which nobody else writes visits."""
 
     def execute(self, sql: str, row: Sequence[object] = ()) -> None: ...
 
@@ -44,6 +48,7 @@ class SQLite:
     """A file."""
 
     key_type = "INTEGER"
+    begin_alone = "BEGIN IMMEDIATE"
 
     def __init__(self, path: Path) -> None:
         self._db = sqlite3.connect(path, isolation_level=None, timeout=60)
@@ -63,6 +68,7 @@ class PostgreSQL:
     """A database of a server, made for the demo."""
 
     key_type = "BIGINT"
+    begin_alone = "BEGIN; LOCK TABLE visits IN EXCLUSIVE MODE"
 
     def __init__(self, url: str) -> None:
         import psycopg
@@ -93,8 +99,8 @@ class Shop:
             self._db.execute(statement.format(key=self._db.key_type))
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        self._db.execute("BEGIN")
+    def transaction(self, begin: str = "BEGIN") -> Iterator[None]:
+        self._db.execute(begin)
         try:
             yield
         except BaseException:

@@ -16,15 +16,16 @@ from random import Random
 
 from headwater.project.demo.shop import postgres, verification
 from headwater.project.demo.shop.cache import cache
-from headwater.project.demo.shop.database import TABLES, Database, PostgreSQL, Shop, SQLite
-from headwater.project.demo.shop.load import CUSTOMERS, Load
-from headwater.project.demo.shop.project import (
+from headwater.project.demo.shop.database import (
     DATABASE_VARIABLE,
-    ShopProject,
-    Up,
-    missing_libraries,
-    write_project,
+    TABLES,
+    Database,
+    PostgreSQL,
+    Shop,
+    SQLite,
 )
+from headwater.project.demo.shop.load import CUSTOMERS, Load
+from headwater.project.demo.shop.project import ShopProject, Up, missing_libraries, write_project
 from headwater.project.demo.shop.watcher import Watcher, freshness, percentiles, told
 from headwater.project.demo.summary import Audience, Plan, ShopFound, Summary
 
@@ -106,6 +107,7 @@ class _Show:
             with Watcher(self._project.views["order_list"], "order_list") as watcher:
                 try:
                     self._write(up, watcher)
+                    self._stay()
                 except KeyboardInterrupt:
                     self._found.interrupted = True
                 self._settle(up, watcher)
@@ -143,15 +145,16 @@ class _Show:
         if self._project.console is None:
             return
         self._found.console = f"http://{self._project.console}/"
+        tour = f"{self._found.console}tour"
         self._audience.begin("Console")
-        shown = self._plan.browser and webbrowser.open(self._found.console)
-        self._audience.end(f"{self._found.console}{' is open in the browser' if shown else ''}")
+        shown = self._plan.browser and webbrowser.open(tour)
+        self._audience.end(f"{tour}{' is open in the browser' if shown else ''}")
 
     def _write(self, up: Up, watcher: Watcher) -> None:
         """Write for a while, and kill the broker in the middle of it."""
         found, seconds = self._found, self._plan.seconds
         self._audience.begin("Writing to the database", int(seconds * WRITES_PER_S))
-        before = _total(self._ends(up))
+        before = verification.total(self._ends(up))
         killer = threading.Timer(seconds / 2, self._kill, (up,))
         self._began = begin = time.monotonic()
         note = ""
@@ -177,6 +180,14 @@ class _Show:
             killed = f", the {found.killed} killed in the middle" if found.killed else ""
             self._audience.end(f"{found.writes:,} transactions{killed}")
 
+    def _stay(self) -> None:
+        """Until Ctrl-C, for whoever takes the tour; what he writes is compared with the rest."""
+        if self._plan.stay:
+            self._audience.begin("Staying for the tour")
+            written = self._load.trickle(self._audience.advance)
+            self._found.writes += written
+            self._audience.end(f"{written:,} transactions, until Ctrl-C")
+
     def _kill(self, up: Up) -> None:
         self._killed = time.monotonic()
         up.kill_part(KILLED)
@@ -186,6 +197,7 @@ class _Show:
         self._audience.begin("Catching up")
         found, begin = self._found, time.perf_counter()
         watcher.expect(self._load.close())
+        watcher.retain({number for (number,) in self._database.rows("SELECT id FROM orders")})
         up.until(lambda: not watcher.waiting, "the last order", PATIENCE_S, self._tell)
         self._until_there(up)
         found.settled_s = time.perf_counter() - begin
@@ -195,7 +207,7 @@ class _Show:
         ago_ms = (time.time() - time.monotonic()) * 1000
         killed_ms = None if self._killed is None else self._killed * 1000 + ago_ms
         found.freshness = told(self._project.bootstrap, self._began * 1000 + ago_ms, killed_ms)
-        found.records += _total(self._ends(up))
+        found.records += verification.total(self._ends(up))
         found.restarts = {name: part.restarts for name, part in up.parts().items()}
         self._audience.end(
             f"after {found.settled_s:.1f} s; orders were in the cache after "
@@ -229,14 +241,10 @@ class _Show:
 
         def complete() -> bool:
             found.update(verification.ends_of(self._project.bootstrap, TOPICS))
-            return len(found) == len(TOPICS) and _total(found) >= at_least
+            return len(found) == len(TOPICS) and verification.total(found) >= at_least
 
         up.until(complete, "the capture", PATIENCE_S, self._tell)
         return found
-
-
-def _total(ends: dict[str, dict[int, int]]) -> int:
-    return sum(sum(partitions.values()) for partitions in ends.values())
 
 
 def _so_far(watcher: Watcher) -> str:

@@ -17,6 +17,7 @@ CUSTOMERS = 500
 PRESENT = 20
 """So many customers are in the shop at a time."""
 HOUR_MS = 3_600_000
+TRICKLE_PER_S = 10
 
 
 class Load:
@@ -56,6 +57,18 @@ class Load:
             else:
                 self._shop.move(self._dice.randint(1, CUSTOMERS), self._dice.choice(CITIES))
         return None, None
+
+    def trickle(self, tell: Callable[[int, str], None]) -> int:
+        """Some traffic until Ctrl-C, so that visitors come and sessions end; how much it was."""
+        begin, written = time.monotonic(), 0
+        try:
+            while True:
+                self.step()
+                written += 1
+                tell(written, "Ctrl-C ends the demo")
+                time.sleep(max(0.0, begin + written / TRICKLE_PER_S - time.monotonic()))
+        except KeyboardInterrupt:
+            return written
 
     def close(self) -> int:
         """The shop closes: a bell rings an hour later, and a last order comes in, which is told."""

@@ -21,14 +21,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from headwater.project import record
-from headwater.project.demo.shop.database import TABLES
+from headwater.project.demo.shop import tour
+from headwater.project.demo.shop.database import DATABASE_VARIABLE, TABLES
 from headwater.project.demo.summary import DemoFailed
 from headwater.project.file import FILE
-from headwater.project.leash import leashed
+from headwater.project.parent_death import ends_with_parent
 from headwater.project.ports import free_port
 
-DATABASE_VARIABLE = "HEADWATER_DEMO_DATABASE"
-"""Holds the address of a PostgreSQL behind its scheme: a password does not belong into a file."""
 PIPELINES = Path(__file__).with_name("pipelines.py")
 
 _TEXT = """\
@@ -104,6 +103,7 @@ def write_project(folder: Path, *, cache: str, slot: str | None = None) -> ShopP
         console = f"127.0.0.1:{free_port()}"
         text += _CONSOLE.format(console=console)
     (folder / FILE).write_text(text)
+    tour.mark(folder, "postgresql" if slot else "sqlite")
     return ShopProject(folder, listen, cache, console)
 
 
@@ -150,7 +150,7 @@ class Up:
     def start(self) -> None:
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
-                leashed(sys.executable, "-m", "headwater", "up"),
+                ends_with_parent(sys.executable, "-m", "headwater", "up"),
                 cwd=self.folder,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,

@@ -8,15 +8,24 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 PATIENCE_S = 30.0
 """DuckDB lets one process at a time open a file: for so long we wait for our turn."""
 
 Rows = list[dict[str, Any]]
+T = TypeVar("T")
+
+
+def attempted(look: Callable[[], T]) -> T | None:
+    """None while a store is being made, or its one writer has it open: look again."""
+    try:
+        return look()
+    except Exception:  # each store's library has errors of its own
+        return None
 
 
 def rows(to: str, view: str) -> Rows:
@@ -69,11 +78,11 @@ def _search(path: str, view: str) -> Rows:
 def _redis(rest: str, view: str) -> Rows:
     with closing(_client(rest)) as client:
         place = client.get(f"{view}:current")
-        keys = list(client.scan_iter(f"{place}*", count=1000)) if place else []
+        keys = set(client.scan_iter(f"{place}*", count=1000)) if place else set()
         with client.pipeline(transaction=False) as pipeline:
             for key in keys:
                 pipeline.hgetall(key)
-            return list(pipeline.execute())
+            return [row for row in pipeline.execute() if row]  # the others were deleted meanwhile
 
 
 def _present_in_redis(rest: str, view: str, numbers: Sequence[int]) -> set[int]:

@@ -47,12 +47,13 @@ def ends_of(bootstrap: str, topics: tuple[str, ...]) -> dict[str, dict[int, int]
             return {}
 
 
+def total(ends: Ends) -> int:
+    return sum(sum(partitions.values()) for partitions in ends.values())
+
+
 def has_reached(name: str, to: str, ends: Ends) -> bool:
     """Whether the view has all that its own topics had when `ends` was asked."""
-    try:
-        position = View(name, to).position()
-    except Exception:  # it is being made, or its one writer has it open: look again
-        return False
+    position = stores.attempted(View(name, to).position)
     if position is None:
         return False
     return position.covers(Position({t: dict(p) for t, p in ends.items() if t in position.offsets}))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Any, NamedTuple
@@ -131,6 +131,11 @@ class Watcher:
         """It was deleted, perhaps before anybody saw it."""
         with self._lock:
             self._waiting.pop(row, None)
+
+    def retain(self, rows: Container[int]) -> None:
+        """Wait only for these: any other was deleted, whoever did that, perhaps before it was seen."""
+        with self._lock:
+            self._waiting = {row: since for row, since in self._waiting.items() if row in rows}
 
     def _look(self) -> None:
         while not self._over.wait(LOOK_S):

@@ -4,7 +4,7 @@ The schema is the writer's; a value must end where its record ends. `confluent-a
 five bytes, a zero and the number of a schema in a registry, which is not asked: all values must have been
 written with the schema that is given.
 
-An Avro schema as the type of a column, as Spark's SQL spells it. `value_type` asks.
+An Avro schema as the type of a column, as Spark's SQL spells it. `schema` asks.
 
 A name may stand for what was defined before it in the schema (records, enums, fixed), by itself within
 its namespace or in full: Debezium's `after` names the record that `before` defines. A record that names
@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from headwater.client.errors import BadOption
 from headwater.spark.source.values import python
-from headwater.spark.source.values.value_type import Bad
+from headwater.spark.source.values.schema import Bad
 
 PREFIX_BYTES = 5
 
@@ -42,7 +42,9 @@ class AvroValues:
             self._schema = fastavro.parse_schema(json.loads(schema))
         except Exception as error:  # fastavro has no common class for what may be wrong
             raise BadOption(f"schema is no Avro schema: {error}.") from None
-        self._read = fastavro.schemaless_reader
+        from headwater.schemas.values.avro_types import reader_of
+
+        self._read = reader_of(self._schema)
         self._kind = kind
         self._framed = framed
 
@@ -63,15 +65,15 @@ class AvroValues:
             raise python.Misfit(f"no Avro of this schema: {type(error).__name__} {error}") from None
         if data.tell() != len(value):
             raise python.Misfit(f"{len(value) - data.tell()} bytes follow the Avro record")
-        return _plain(found)
+        return plain(found)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """What fastavro makes of logical types, as Spark's columns have it."""
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: plain(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [plain(each) for each in value]
     return str(value) if isinstance(value, uuid.UUID) else value
 
 
@@ -97,15 +99,18 @@ _LOGICAL = {
 _NAMED = ("record", "enum", "fixed")
 
 
-def ddl(text: str) -> str:
-    """The type of a value whose Avro schema, a record, is `text`."""
+def ddl(text: str, imported: Sequence[str] = ()) -> str:
+    """The type of a value whose Avro schema, a record, is `text`; what it refers to stands before it."""
+    types = _Types()
     try:
+        for each in imported:
+            types.of(json.loads(each), "")
         found = json.loads(text)
     except ValueError as error:
         raise BadOption(f"schema is no Avro schema: {error}.") from None
     if not isinstance(found, dict) or found.get("type") != "record":
         raise BadOption("The Avro schema of values must be a record.")
-    return _Types().of(found, "")
+    return types.of(found, "")
 
 
 class _Types:

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from headwater.client.decode import frames
 from headwater.spark.source.values import python
-from headwater.spark.source.values.value_type import Bad
+from headwater.spark.source.values.schema import Bad
 
 _NO_NUMBERS = [f'"{each}"'.encode() for each in python.NO_NUMBERS]
 _INFINITE = "a number is infinite"

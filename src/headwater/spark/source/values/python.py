@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headwater.spark.source.values.value_type import Bad
+from headwater.spark.source.values.schema import Bad
 
 NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 """As Spark writes them into JSON, and reads them; as texts, since JSON has no such numbers."""
@@ -25,8 +25,9 @@ _EXACT = decimal.Context(prec=100)
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_TIME = re.compile(
-    r"\d{4}-\d\d-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d{1,6})?)?)?(Z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII
+_TIME = re.compile(  # without the 24:00 of newer Pythons
+    r"\d{4}-\d\d-\d\d([T ](?:[01]\d|2[0-3])(:\d\d(:\d\d(\.\d{1,6})?)?)?(Z|[+-]\d\d(:?\d\d)?)?)?",
+    re.ASCII,
 )
 
 

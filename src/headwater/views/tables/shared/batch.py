@@ -3,7 +3,7 @@
 Called by Spark for each batch of a streaming query of its own, whose executors read the records. That query
 keeps offsets and commits where its checkpoint is, so a driver that is lost goes on elsewhere.
 
-Records are read by `decoding` alone, Spark's parser, and what cannot be read is put away by the task that
+Records are read by `decoder` alone, Spark's parser, and what cannot be read is put away by the task that
 finds it. Changes are in a file before anything looks at them: else every table has all read again.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from headwater.local_path import local_path
 from headwater.views.applier import Applying
 from headwater.views.tables.bad_values import Refuse, stop
-from headwater.views.tables.decoding import COLUMNS, Decoder, Table, change_names, with_derived
+from headwater.views.tables.decoder import COLUMNS, Decoder, Table, change_names, with_derived
 from headwater.views.tables.plan import Plan
 from headwater.views.tables.shared import takeover
 from headwater.views.tables.shared.folder import Folder

@@ -1,7 +1,7 @@
 """Step 1: the changes of a batch to the rows that really change, each as it was and as it is.
 
-The rules are those of `views.tables.netting`, which says them; here they are DataFrames. What comes out is a
-delta of the table's state and says besides
+The rules are those of `views.tables.net_changes`, which says them; here they are DataFrames. What comes out
+is a delta of the table's state and says besides
 
     was         the key had a row; was_c0, … what it was
     same        that is said again, only its time is new

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from headwater.views.tables.decoding import Table, state_schema
+from headwater.views.tables.decoder import Table, state_schema
 from headwater.views.tables.plan import Plan
 from headwater.views.tables.program import TOUCHED, Program
 from headwater.views.tables.shared import net

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headwater.views.tables import journal, pending
-from headwater.views.tables.pending import Entry
+from headwater.views.tables import journal, pending_batch
+from headwater.views.tables.pending_batch import Entry
 from headwater.views.tables.plan import Plan
 from headwater.views.tables.shared.chain import DATA
 from headwater.views.tables.shared.difference import ViewLayout
@@ -72,7 +72,7 @@ def remove_file(folder: Path) -> None:
     """It is in the manifest, and would only mislead from now on."""
     for name in (
         journal.FILE,
-        pending.FILE,
+        pending_batch.FILE,
         f"{FILE}.wal",
         FILE,
     ):  # while that is there, so is a sign
@@ -152,7 +152,7 @@ def _difference(found: Difference, files: Files, view: ViewLayout, batch: int) -
     """What was written down, under the names of a difference's file."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    from headwater.views.tables.following import with_deletes
+    from headwater.views.tables.follower import with_deletes
     from headwater.views.targets.contract import DELETED
 
     rows = files.spark.createDataFrame(with_deletes(found, found.rows.schema))

@@ -71,6 +71,14 @@ class Log:
         )
         self.sync()
 
+    def widen(self, schema: deltalake.Schema) -> None:
+        """A commit that gives the table the columns that it has not."""
+        known = {each.name for each in self.table.schema().fields}
+        new = [each for each in schema.fields if each.name not in known]
+        if new:
+            self.table.alter.add_columns(new)
+            self.sync()
+
     def sync(self) -> None:
         """To the disk with what the last commit has added: delta-rs leaves that to the system."""
         self.table.update_incremental()

@@ -93,6 +93,13 @@ class DeltaTarget(FolderTarget):
         self._must_fit(table)
         self._folders.show_first()
 
+    def can_widen(self) -> bool:
+        return True
+
+    def widen(self) -> None:
+        if self._folders.mine.is_dir():
+            self._committing(lambda log: log.widen(self._delta_schema()))
+
     def claim(self) -> int:
         def next_epoch(log: Log) -> int:
             epoch = log.mark.epoch + 1

@@ -8,7 +8,7 @@ begins before the one that it follows.
     at      when the step begins
     next    when it ends, null if it holds on
 
-These columns, and all else that the query names, have names that no column of the view has (`sql_names`).
+These columns, and all else that the query names, have names that no column of the view has (`sql.names`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from headwater.views.targets.contract import DELETED, VALIDITY, Kind, Shape
+from headwater.client.position import Position
+from headwater.views.targets.contract import DELETED, VALIDITY, Applied, Kind, Shape
 from headwater.views.targets.duckdb.history import Steps, listed, same
 from headwater.views.targets.sql.book import quoted
 from headwater.views.targets.sql.names import OwnNames
@@ -113,6 +114,28 @@ def create(table: str, columns: Columns, key: Sequence[str]) -> str:
     return f"CREATE TABLE {quoted(table)} ({', '.join(parts)})"
 
 
+def widen(connection: duckdb.DuckDBPyConnection, view: Sequence[object], schema: pa.Schema) -> None:
+    """Give a version, if it is there, the columns that it has not."""
+    table = place(connection, view)
+    if table is None:
+        return
+    known = dict(columns_of(connection, table))
+    new = [(name, kind) for name, kind in described(connection, schema) if name not in known]
+    indexes = indexes_of(connection, table) if new else []
+    for name, _ in indexes:  # a table that has one cannot be changed
+        connection.execute(f"DROP INDEX {quoted(name)}")
+    for name, kind in new:
+        connection.execute(f"ALTER TABLE {quoted(table)} ADD COLUMN {quoted(name)} {kind}")
+    for _, statement in indexes:
+        connection.execute(statement)
+
+
+def applied(epoch: int, batch: int | None, position: str | None) -> Applied | None:
+    if batch is None or position is None:
+        return None
+    return Applied(batch, epoch, Position.from_json(position))
+
+
 def drop(table: str) -> str:
     return f"DROP TABLE IF EXISTS {quoted(table)}"
 
@@ -136,18 +159,30 @@ class Rows:
         chosen = f"SELECT {listed(names, f'{row}.')} FROM {quoted(table)} {row}"
         return chosen + only if wanted else chosen
 
-    def applying(self, table: str) -> list[str]:
-        """What brings the staged rows to their table, in this order."""
+    def applying(self, table: str, in_place: bool = False) -> list[str]:
+        """What brings the staged rows to their table, in this order. `in_place`: rows that are there stay
+        where they are and get other values, in a table that has the view's columns and no others."""
         names = listed(self._shape.schema.names)
         if self._shape.kind is Kind.APPEND:
             return [f"INSERT INTO {quoted(table)} ({names}) SELECT {names} FROM {self.staged}"]
         if self._shape.kind is Kind.UPSERT:
-            return self._upserting(quoted(table), names)
+            done = self._updating if in_place else self._upserting
+            return done(quoted(table), names)
         return self._keeping(quoted(table), names)
 
+    def _updating(self, table: str, names: str) -> list[str]:
+        row, new, key = self._own("row"), self._own("new"), self._shape.key
+        others = [quoted(name) for name in self._shape.schema.names if name not in key]
+        changed = ", ".join(f"{name} = EXCLUDED.{name}" for name in others)
+        return [
+            f"DELETE FROM {table} {row} USING {self.staged} {new} "
+            f"WHERE {same(row, new, key)} AND {new}.{DELETED}",
+            f"INSERT INTO {table} ({names}) SELECT {names} FROM {self.staged} WHERE NOT {DELETED} "
+            f"ON CONFLICT ({listed(key)}) DO UPDATE SET {changed}",
+        ]
+
     def _upserting(self, table: str, names: str) -> list[str]:
-        # Both in one transaction. ON CONFLICT DO UPDATE changes rows in place, column by column, and
-        # takes ten times as long where the keys of a batch are spread over the table.
+        # Both in one transaction. For few rows that is less than to change them in place.
         row, new = self._own("row"), self._own("new")
         same_key = same(row, new, self._shape.key)
         return [

@@ -27,7 +27,6 @@ try:
 except ModuleNotFoundError as error:
     raise missing(error, "duckdb", "warehouse") from error
 
-from headwater.client.position import Position
 from headwater.views.order import last_of_each_key, order_of
 from headwater.views.targets.contract import (
     VALIDITY,
@@ -43,7 +42,7 @@ from headwater.views.targets.contract import (
 from headwater.views.targets.duckdb import statements as sql
 from headwater.views.targets.duckdb.errors import passes, trouble
 from headwater.views.targets.duckdb.history import Steps
-from headwater.views.targets.duckdb.refusals import has_rules, take_out
+from headwater.views.targets.duckdb.refusals import has_rules, may_update, take_out
 from headwater.views.targets.file_stamp import LastSeen
 from headwater.views.targets.places import DUCKDB, must_be_alone, must_be_free
 from headwater.views.targets.schema_fit import must_fit
@@ -103,6 +102,14 @@ class DuckdbTarget(Target):
             found = dict(sql.columns_of(connection, place))
             must_fit(self.shape, f"the table {place} in {self.path}", found, dict(columns))
 
+    def can_widen(self) -> bool:
+        return True
+
+    def widen(self) -> None:
+        if self.path.exists():
+            with self._transaction() as connection:
+                sql.widen(connection, self._id, self.shape.schema)
+
     def claim(self) -> int:
         with self._transaction() as connection:
             self._require(connection)
@@ -152,19 +159,19 @@ class DuckdbTarget(Target):
         if not parts:
             return
         if self.shape.kind is Kind.UPSERT and has_rules(connection, place, self.shape.key):
-            refusals = take_out(connection, place, self._staged, parts, self.shape)
-            if refusals:
+            if refusals := take_out(connection, place, self._staged, parts, self.shape):
                 raise RowsRefused(refusals)
-        staged = self._staged.table(parts)
-        if self.shape.kind is Kind.HISTORY:
+        staged, kind = self._staged.table(parts), self.shape.kind
+        if kind is Kind.HISTORY:
             staged = Steps(self.shape).numbered(staged)
-        elif self.shape.kind is Kind.UPSERT:
+        elif kind is Kind.UPSERT:
             numbers, order = pa.array(range(staged.num_rows), pa.int64()), order_of(self.shape)
             staged = last_of_each_key(staged.append_column(order, numbers), self.shape.key, order)
         rows = sql.Rows(self.shape)
         connection.register(rows.staged, staged)
         try:
-            for statement in rows.applying(place):
+            in_place = may_update(connection, place, self.shape, staged)
+            for statement in rows.applying(place, in_place):
                 connection.execute(statement)
         except duckdb.ConstraintException as error:
             connection.rollback()
@@ -194,7 +201,7 @@ class DuckdbTarget(Target):
 
     def versions(self) -> dict[int, Applied | None]:
         rows = self._look(sql.VERSIONS)
-        return {version: _applied(epoch, batch, text) for version, epoch, batch, text, _ in rows}
+        return {version: sql.applied(epoch, batch, text) for version, epoch, batch, text, _ in rows}
 
     def current(self) -> int | None:
         files = [self.path, self.path.with_name(f"{self.path.name}.wal")]
@@ -259,12 +266,11 @@ class DuckdbTarget(Target):
         if row is None:
             raise self._absent()
         place, epoch, batch, position = row
-        return place, epoch, _applied(epoch, batch, position)
+        return place, epoch, sql.applied(epoch, batch, position)
 
     def _absent(self) -> Misfit:
-        return Misfit(
-            f"{self.path} has no version {self.shape.version} of the view {self.shape.view!r}"
-        )
+        named = f"version {self.shape.version} of the view {self.shape.view!r}"
+        return Misfit(f"{self.path} has no {named}")
 
     def _look(self, query: str) -> list[Any]:
         if not self.path.exists():
@@ -299,9 +305,3 @@ class DuckdbTarget(Target):
                 if not passes(error) or time.monotonic() > deadline:
                     raise trouble(error, str(self.path), self.shape.view) from error
             time.sleep(0.02)  # between two tries: DuckDB does not wait for a lock
-
-
-def _applied(epoch: int, batch: int | None, position: str | None) -> Applied | None:
-    if batch is None or position is None:
-        return None
-    return Applied(batch, epoch, Position.from_json(position))

@@ -9,12 +9,14 @@ A document is only changed as it was read (`if_seq_no`, `if_primary_term`), so o
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from headwater.client.position import Position
-from headwater.views.targets.contract import Applied
+from headwater.schemas.values.header import Json
+from headwater.views.targets.contract import Applied, Misfit, Unavailable
 from headwater.views.targets.opensearch.http import Server
 
 BOOK = "headwater_views"
@@ -75,6 +77,22 @@ class Book:
             return None
         return Entry({**entry.fields, **fields}, said["_seq_no"], said["_primary_term"])
 
+    def widen(
+        self, index: str, mapping: Json, types: Mapping[str, str], key: tuple[str, ...]
+    ) -> None:
+        """Let an index, and its entry, have the fields of a mapping that it has not."""
+        entry = self.read()
+        known = {} if entry is None else entry.fields.get("types") or {}
+        new = {name: kind for name, kind in types.items() if name not in known}
+        if entry is None or not known or not new:
+            return
+        fields = {name: mapping["properties"][name] for name in new}
+        self._server.ask("PUT", f"/{index}/_mapping", {"properties": fields})
+        before = json.loads(entry.fields["shape"])["mapping"]
+        wider = {**before, "properties": {**before["properties"], **fields}}
+        if self.change(entry, shape=shape_text(wider, key), types={**known, **new}) is None:
+            raise Unavailable(f"the entry of {index} was changed meanwhile")
+
     def remove(self) -> None:
         self._server.ask("DELETE", f"/{BOOK}/_doc/{self._id}?refresh=true", also=[404])
 
@@ -96,6 +114,15 @@ class Book:
             for each in found
             if each["view"] != self._view
         ]
+
+
+def make_index(server: Server, index: str, body: Json) -> None:
+    status, _ = server.ask("PUT", f"/{index}", body, also=[400])
+    if status == 400:
+        raise Misfit(
+            f"there is an index {index} already, which is not this view's",
+            hint="name another one with the option table",
+        )
 
 
 def applied_of(fields: dict[str, Any]) -> Applied | None:

@@ -43,7 +43,7 @@ from headwater.views.targets.contract import (
 )
 from headwater.views.targets.json_rows import from_objects
 from headwater.views.targets.opensearch import documents
-from headwater.views.targets.opensearch.book import Book, Entry, said_of, shape_text
+from headwater.views.targets.opensearch.book import Book, Entry, make_index, said_of, shape_text
 from headwater.views.targets.opensearch.http import PASSING, SearchRequestRefused, Server
 from headwater.views.targets.places import OPENSEARCH, must_be_free
 from headwater.views.targets.schema_fit import misfit, must_fit, types_of
@@ -79,7 +79,7 @@ class OpenSearchTarget(Target):
             if entry is None:
                 must_be_free(self.name, "the server", book.others(), OPENSEARCH)
                 body = {"settings": SETTINGS, "mappings": mapping}
-                self._make_index(server, body)
+                make_index(server, self._index, body)
                 id = {"view": self.shape.view, "version": self.shape.version, "index": self._index}
                 nothing = {"epoch": 0, "batch": None, "position": None, "writing": None}
                 book.add({**id, **nothing, "shape": shape, "types": types})
@@ -95,13 +95,13 @@ class OpenSearchTarget(Target):
             if not self._shown(server):
                 self._show(server, [])
 
-    def _make_index(self, server: Server, body: dict[str, Any]) -> None:
-        status, _ = server.ask("PUT", f"/{self._index}", body, also=[400])
-        if status == 400:
-            raise Misfit(
-                f"there is an index {self._index} already, which is not this view's",
-                hint="name another one with the option table",
-            )
+    def can_widen(self) -> bool:
+        return True
+
+    def widen(self) -> None:
+        with self._connected() as (_, book):
+            types = types_of(self.shape.schema)
+            book.widen(self._index, documents.mapping(self.shape), types, self.shape.key)
 
     def claim(self) -> int:
         with self._connected() as (_, book):

@@ -1,4 +1,4 @@
-"""The book of views in a PostgreSQL database (`sql_book`), and connections to the database.
+"""The book of views in a PostgreSQL database (`sql.book`), and connections to the database.
 
 A commit locks its view's entry first, so two writers come one after the other, and the second sees that it
 was fenced.

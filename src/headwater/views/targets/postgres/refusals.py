@@ -14,7 +14,7 @@ import pyarrow as pa
 from headwater.views.targets.contract import Part, Refusal, Shape
 from headwater.views.targets.json_rows import documents
 from headwater.views.targets.postgres.book import Book, Connection
-from headwater.views.targets.postgres.staging import halving, run_all
+from headwater.views.targets.postgres.staging_tables import halving, run_all
 from headwater.views.targets.postgres.statements import Place, Tables, gone_of, listed
 from headwater.views.targets.postgres.values import from_postgres
 from headwater.views.targets.sql.book import quoted

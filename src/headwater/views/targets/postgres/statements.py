@@ -6,7 +6,7 @@ A part is staged in unlogged tables of its own, which a crash of the server empt
     PLACE_d   keys to be gone, with theirs; in a history deletes are among the rows
 
 A row whose number is negative was refused when it was to count, and stays out. That column, and all else that
-the statements name themselves, has a name that no column of the view has (`sql_names`).
+the statements name themselves, has a name that no column of the view has (`sql.names`).
 """
 
 from __future__ import annotations

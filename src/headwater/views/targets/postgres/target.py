@@ -39,7 +39,7 @@ from headwater.views.targets.postgres.book import REFUSED, Book, Connection
 from headwater.views.targets.postgres.properties import oid_of, whole_names
 from headwater.views.targets.postgres.refusals import Search, arrow_rows
 from headwater.views.targets.postgres.rules import copy_rules
-from headwater.views.targets.postgres.staging import StagedTables, run_all
+from headwater.views.targets.postgres.staging_tables import StagedTables, run_all
 from headwater.views.targets.postgres.statements import Place, Tables, gone_of
 from headwater.views.targets.postgres.switch import Handover, must_be_free
 from headwater.views.targets.postgres.values import as_csv
@@ -93,8 +93,8 @@ class PostgresTarget(SqlTarget):
         yield from far_times(rows, [*self.shape.schema.names, *since])
 
     def stage(self, batch: int, part: int, rows: Iterator[pa.RecordBatch]) -> Part:
-        place, door = "", Admission(self.shape, part, self.refused)
-        given = door.admitted(rows)
+        place, admission = "", Admission(self.shape, part, self.refused)
+        given = admission.admitted(rows)
         try:
             with self._book.connected() as connection:
                 place = self._book.known(connection).place
@@ -103,7 +103,7 @@ class PostgresTarget(SqlTarget):
             if place and self._place() != place:  # a switch has renamed it meanwhile
                 raise Unavailable(f"{place} is another version's now") from error
             raise
-        return replace(staged, refused=(*door.refused, *staged.refused))
+        return replace(staged, refused=(*admission.refused, *staged.refused))
 
     def _place(self) -> str:
         with self._book.connected() as connection:

@@ -12,6 +12,16 @@ KEYS[1] is always `headwater_views`, the hash in which the views keep their book
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from headwater.client.position import Position
+from headwater.views.targets.contract import Applied, Shape
+
+if TYPE_CHECKING:
+    import redis
+
 BOOK = "headwater_views"
 
 CREATE = """
@@ -133,3 +143,22 @@ if what == 'commit' then
 end
 return 'done'
 """
+
+
+def columns(shape: Shape) -> dict[str, str]:
+    return {field.name: str(field.type) for field in shape.schema}
+
+
+def widen(client: redis.Redis, id: str, columns: Mapping[str, str]) -> None:
+    """Keys have the columns that they were written with; what is noted of a version gets the view's."""
+    known = client.hget(BOOK, f"{id}/shape")
+    said = None if known is None else json.loads(str(known))
+    if said is not None and said["columns"].items() <= columns.items():
+        client.hset(BOOK, f"{id}/shape", json.dumps({**said, "columns": columns}))
+
+
+def applied(found: Sequence[str | None]) -> Applied | None:
+    epoch, batch, position = found
+    if epoch is None or batch is None or position is None:
+        return None
+    return Applied(int(batch), int(epoch), Position.from_json(position))

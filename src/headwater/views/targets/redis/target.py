@@ -32,7 +32,6 @@ try:
 except ModuleNotFoundError as error:
     raise missing(error, "redis", "redis") from error
 
-from headwater.client.position import Position
 from headwater.views.targets.contract import (
     Applied,
     Fenced,
@@ -83,7 +82,7 @@ class RedisTarget(Target):
         must_be_free(self.name, "Redis", (), REDIS)
         end = "" if self.shape.kind is Kind.APPEND else ":"
         place = f"{self.name}:v{self.shape.version}{end}"
-        columns = {field.name: str(field.type) for field in self.shape.schema}
+        columns = scripts.columns(self.shape)
         form = {"form": self._form.name, "key": list(self.shape.key), "columns": columns}
         words = [self.shape.view, self.shape.version, self.name, place, json.dumps(form)]
         with self._connected() as client:
@@ -103,6 +102,13 @@ class RedisTarget(Target):
             must_fit(self.shape, where, json.loads(what)["columns"], columns)
             raise misfit(self.shape, where, f"it has another form or key: {what}")
 
+    def can_widen(self) -> bool:
+        return self._form.name != "timeline"
+
+    def widen(self) -> None:
+        with self._connected() as client:
+            scripts.widen(client, self._id, scripts.columns(self.shape))
+
     def claim(self) -> int:
         with self._connected() as client:
             epoch = client.eval(scripts.CLAIM, 1, BOOK, self._id)
@@ -110,7 +116,7 @@ class RedisTarget(Target):
 
     def applied(self) -> Applied | None:
         with self._connected() as client:
-            return self._applied(client.hmget(BOOK, self._fields))
+            return scripts.applied(client.hmget(BOOK, self._fields))
 
     # ---- tasks ------------------------------------------------------------------------------------
 
@@ -197,10 +203,10 @@ class RedisTarget(Target):
             reader = Reader(client, self._form, self._place(client), self._held)
             if keys is not None:
                 book, rows = reader.of(keys, self._fields)
-                yield self._applied(book), iter([rows])
+                yield scripts.applied(book), iter([rows])
                 return
             with reader.holding() as batches:
-                yield self._applied(client.hmget(BOOK, self._fields)), batches
+                yield scripts.applied(client.hmget(BOOK, self._fields)), batches
 
     # ---- versions ---------------------------------------------------------------------------------
 
@@ -211,7 +217,7 @@ class RedisTarget(Target):
         numbers = sorted(int(found[1]) for found in map(places.fullmatch, book) if found)
         words = ("epoch", "batch", "position")
         return {
-            number: self._applied([book.get(f"{self.shape.view}/{number}/{w}") for w in words])
+            number: scripts.applied([book.get(f"{self.shape.view}/{number}/{w}") for w in words])
             for number in numbers
         }
 
@@ -250,12 +256,6 @@ class RedisTarget(Target):
     @property
     def _fields(self) -> list[str]:
         return [f"{self._id}/{word}" for word in ("epoch", "batch", "position")]
-
-    def _applied(self, found: Sequence[str | None]) -> Applied | None:
-        epoch, batch, position = found
-        if epoch is None or batch is None or position is None:
-            return None
-        return Applied(int(batch), int(epoch), Position.from_json(position))
 
     def _place(self, client: Any) -> str:
         return str(self._there(client.hget(BOOK, f"{self._id}/place")))

@@ -12,9 +12,11 @@ commit, looks at the epoch, writes, and lets go.
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from headwater.views.targets.libraries import missing
@@ -25,7 +27,16 @@ try:
 except ModuleNotFoundError as error:
     raise missing(error, "search", "search") from error
 
-from headwater.views.targets.contract import Applied, Fenced, Kind, Part, Unavailable
+from headwater.log import atomic_file
+from headwater.views.targets.contract import (
+    DELETED,
+    Applied,
+    Fenced,
+    Kind,
+    Part,
+    Shape,
+    Unavailable,
+)
 from headwater.views.targets.schema_fit import must_fit, types_of
 from headwater.views.targets.search import documents
 from headwater.views.targets.search.index import BOOK, KEY, ROW, Mark, SearchIndex
@@ -62,6 +73,32 @@ class SearchTarget(FolderTarget):
             with self._writing() as (writer, mark):
                 _note(writer, mark.described(fields, types))
         self._folders.show_first()
+
+    def can_widen(self) -> bool:
+        return True
+
+    def widen(self) -> None:
+        """tantivy's fields are those of an index's first day: the rows move to an index that has more."""
+        mine, wider = self._folders.mine, self._folders.path / f".{self._folders.mine.name}-wider"
+        if not mine.exists() and wider.exists():  # it was whole before the other went
+            atomic_file.rename(wider, mine)
+        if not self._exists():
+            return
+        known, types = SearchIndex(mine).mark.types, types_of(self.shape.schema)
+        if known is None or not known.items() < types.items():
+            return
+        writer = self._writer(1)  # for its lock; with nothing to commit it writes nothing
+        try:
+            shutil.rmtree(wider, ignore_errors=True)
+            wider.mkdir()
+            copied(SearchIndex(mine), wider, self.shape)
+            narrow = self._folders.path / f".{mine.name}-narrow"
+            shutil.rmtree(narrow, ignore_errors=True)
+            atomic_file.rename(mine, narrow)
+            atomic_file.rename(wider, mine)
+        finally:
+            writer.wait_merging_threads()
+        shutil.rmtree(narrow, ignore_errors=True)
 
     def claim(self) -> int:
         with self._writing() as (writer, mark):
@@ -174,6 +211,23 @@ class SearchTarget(FolderTarget):
                 if time.monotonic() > deadline:
                     raise Unavailable(f"{self._folders.mine} has another writer") from error
             time.sleep(0.02)  # between two tries: tantivy does not wait for its lock
+
+
+def copied(index: SearchIndex, folder: Path, shape: Shape) -> None:
+    """The rows of an index as an index of the columns of `shape`, which has them and more."""
+    fields = documents.fields(shape)
+    made = tantivy.Index(documents.schema(fields), path=str(folder))
+    writer = made.writer(HEAP_BYTES, 1)
+    keyed = shape.kind is Kind.UPSERT
+    for rows in documents.batches(index.rows(), shape.schema, BATCH_ROWS):
+        if keyed:
+            rows = rows.append_column(DELETED, pa.array([False] * rows.num_rows, pa.bool_()))
+        for each in documents.staged(shape, [rows]):
+            for document in each.column("document").to_pylist():
+                writer.add_json(document)
+    _note(writer, index.mark.described(fields, types_of(shape.schema)))
+    writer.commit()
+    writer.wait_merging_threads()
 
 
 def _note(writer: Any, mark: Mark) -> None:

@@ -6,6 +6,7 @@ transaction, and a writer looks up where its version is.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol
@@ -66,6 +67,26 @@ class SqlTarget(Target):
                     self._copy_rules(connection, place)
             book.add(connection, place, current=first)
             book.note_shape(connection, noted(self.shape))
+
+    def can_widen(self) -> bool:
+        return True
+
+    def widen(self) -> None:
+        book = self._book
+        with book.writing() as connection:
+            book.create(connection)
+            entry = book.find(connection, lock=True)
+            if entry is None:
+                return
+            found, kept = book.types_of(connection, entry.place), self.shape.schema.names
+            for name, kind in self._tables.types().items():
+                if name not in found and name in kept:
+                    table = quoted(entry.place)
+                    book.run(connection, f"ALTER TABLE {table} ADD COLUMN {quoted(name)} {kind}")
+            before = book.shape_of(connection, self.shape.version)
+            if before is not None:
+                new = {n: k for n, k in types_of(self.shape.schema).items() if n not in found}
+                book.note_shape(connection, json.dumps({**before, **new}, ensure_ascii=False))
 
     def claim(self) -> int:
         with self._book.writing() as connection:

@@ -1,4 +1,4 @@
-"""The book of views in an SQLite file (`sql_book`), and connections to the file."""
+"""The book of views in an SQLite file (`sql.book`), and connections to the file."""
 
 from __future__ import annotations
 

@@ -94,9 +94,9 @@ class SqliteTarget(SqlTarget):
         from headwater.views.targets.staged_files import Admission, staged_schema
 
         schema = staged_schema(self.shape)
-        door = Admission(self.shape, part, self.refused)
-        place = self._staged.write(batch, part, door.admitted(rows), schema)
-        return Part(part, place, door.taken, tuple(door.refused))
+        admission = Admission(self.shape, part, self.refused)
+        place = self._staged.write(batch, part, admission.admitted(rows), schema)
+        return Part(part, place, admission.taken, tuple(admission.refused))
 
     # ---- the driver, at the end of a batch --------------------------------------------------------
 

@@ -1,0 +1,3 @@
+"""The schema registry: requests a second and how long they take; encoding and decoding beside the
+libraries.
+"""

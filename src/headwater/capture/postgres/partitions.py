@@ -1,0 +1,84 @@
+"""Partitions that come to a captured table with their rows, or leave it with them; called by `incremental`.
+
+ATTACH, DETACH and DROP change no row: where a partitioned table is captured under its root, the stream says
+nothing of them. So the position names the partitions that readers have rows of, and the catalogue is
+asked now and then which ones there are.
+
+    in the position:  {"leaves": {"public.events": [16391, 16402]}}
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headwater.capture.postgres.catalog import Catalog, Table
+from headwater.capture.postgres.connection import Connection, plain
+
+Leaves = dict[str, list[int]]
+_LEAVES = """
+SELECT relid::oid::int8 FROM pg_partition_tree(%s::oid) WHERE isleaf AND relid <> %s::oid ORDER BY 1
+"""
+_NAMED = """
+SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname)
+FROM pg_partition_tree(%s::oid) t JOIN pg_class c ON c.oid = t.relid
+JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = %s::oid
+"""
+
+
+def leaves(connection: Connection, publication: str) -> Leaves:
+    """Of each table that is captured under its root."""
+    found: Leaves = {}
+    for table in Catalog(connection).tables(publication):
+        if table.partitioned:
+            with plain():
+                rows = connection.execute(_LEAVES, [table.relation] * 2).fetchall()
+            found[table.collection] = [row[0] for row in rows]
+    return found
+
+
+def part_of(connection: Connection, table: Table, leaf: int) -> Table | None:
+    """The rows of one of its partitions; None where that is none of its partitions any more."""
+    with plain():
+        row = connection.execute(_NAMED, [table.relation, leaf]).fetchone()
+    return None if row is None else replace(table, leaf=row[0])
+
+
+class Partitions:
+    """Those that readers have the rows of."""
+
+    def __init__(self, known: Leaves | None) -> None:
+        """None: a position that does not say it."""
+        self._known = known
+
+    @property
+    def leaves(self) -> Leaves:
+        return self._known or {}
+
+    def look(
+        self, connection: Connection, publication: str
+    ) -> tuple[list[dict[str, str]], str | None]:
+        """What is to be read of new ones, and a sentence about those that are not there any more."""
+        now = leaves(connection, publication)
+        before = now if self._known is None else self._known
+        self._known = now
+        return _came(before, now), _gone(before, now)
+
+
+def _came(before: Leaves, now: Leaves) -> list[dict[str, str]]:
+    return [
+        {"table": table, "leaf": str(leaf)}
+        for table, found in now.items()
+        for leaf in found
+        if table in before and leaf not in before[table]
+    ]
+
+
+def _gone(before: Leaves, now: Leaves) -> str | None:
+    fewer = {t: len({*before[t]} - {*found}) for t, found in now.items() if t in before}
+    told = [f"{table} has lost {count} partitions" for table, count in fewer.items() if count]
+    if not told:
+        return None
+    return (
+        f"{'; '.join(told)}, and the server told of none of their rows, which stay with readers: to "
+        "have them go, start over: headwater capture run --resnapshot"
+    )

@@ -1,0 +1,107 @@
+"""Logical messages: what the capture that runs is asked for, through the database's own log (read there by
+`incremental`), and those of others, as records.
+
+{"tables": ["public.orders"], "where": "total > 100"}    read these again
+{"tables": ["public.orders"], "anew": true}              published just now: from the first row
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Mapping
+
+from headwater.capture.change import Record
+from headwater.capture.config import CaptureConfig
+from headwater.capture.envelope import dumps, quote
+from headwater.capture.errors import Misconfigured
+from headwater.capture.postgres.catalog import Catalog, Table
+from headwater.capture.postgres.connection import Connection, identifier, literal, plain
+from headwater.capture.postgres.pgoutput import LogicalMessage
+from headwater.capture.postgres.relations import outbox_place
+from headwater.capture.source import Range, check_range
+
+REQUEST = "headwater.snapshot"
+
+
+def parse(content: str) -> tuple[list[str], str, bool] | None:
+    """Tables, condition, whether from the first row; None: it is somebody else's, under our name."""
+    try:
+        asked = json.loads(content)
+        wanted = [str(name) for name in asked.get("tables", [])]
+        return wanted, str(asked.get("where") or ""), bool(asked.get("anew"))
+    except (ValueError, AttributeError):
+        return None
+
+
+def request(connection: Connection, tables: list[str], where: str | None = None) -> None:
+    """Tell the capture that runs, through the database's own log."""
+    asked = {"tables": tables} if where is None else {"tables": tables, "where": where}
+    with plain():
+        connection.execute("SELECT pg_logical_emit_message(true, %s, %s)", [REQUEST, dumps(asked)])
+
+
+def ask(
+    connection: Connection,
+    config: CaptureConfig,
+    publication: str,
+    tables: list[str],
+    within: Range,
+) -> str:
+    """Look whether it can be done, and request it; a sentence on how."""
+    check_range(tables, within)
+    published = {table.collection: table for table in Catalog(connection).tables(publication)}
+    wanted = [name if "." in name else f"public.{name}" for name in tables]
+    for name in wanted:
+        _refuse(config, published, name)
+    where = condition(published[wanted[0]], within) if not within.whole else None
+    if where is not None:
+        with plain():  # a mistake is told here, and not to the capture that runs
+            connection.execute(
+                f"SELECT 1 FROM {published[wanted[0]].own_rows} WHERE {where} LIMIT 0".encode()
+            )
+    request(connection, wanted, where)
+    rows = "" if where is None else f" where {where}"
+    asked = ", ".join(wanted) or "all tables"
+    return f"asked for {asked}{rows}; it begins while the capture runs"
+
+
+def _refuse(config: CaptureConfig, published: Mapping[str, Table], name: str) -> None:
+    """Raise where a table cannot be read again."""
+    if name not in published:
+        raise Misconfigured(
+            f"{name} is not captured", hint=f"captured: {', '.join(published) or 'nothing yet'}"
+        )
+    if outbox_place(config) == tuple(name.split(".", 1)):
+        raise Misconfigured(
+            f"{name} is an outbox: its events would be sent twice",
+            hint="read the topics that its rows name from the beginning",
+        )
+    if not published[name].key():
+        raise Misconfigured(
+            f"{name} has no key, so its rows cannot be told apart while it changes",
+            hint="give it a primary key, or start over: headwater capture run --resnapshot",
+        )
+
+
+def condition(table: Table, within: Range) -> str:
+    """Which rows, in SQL."""
+    parts = [f"({within.where})"] if within.where is not None else []
+    for sign, value in ((">=", within.first), ("<=", within.last)):
+        if value is not None:
+            parts.append(f"{identifier(table.key()[0])} {sign} {literal(value)}")
+    return " AND ".join(parts)
+
+
+def message_record(
+    name: str, message: LogicalMessage, now: str, time_us: int, xid: int | None
+) -> Record:
+    """A message of somebody else's, for readers of the capture of that name."""
+    value = (
+        f'{{"op":"m"{now},'
+        f'"source":{{"connector":"postgresql","name":{quote(name)},"snapshot":"false",'
+        f'"ts_ms":{time_us // 1000},"txId":{"null" if xid is None else xid},'
+        f'"lsn":{message.lsn}}},"message":{{"prefix":{quote(message.prefix)},'
+        f'"content":"{b64encode(message.content).decode("ascii")}"}}}}'
+    )
+    return (f"{name}.message", dumps({"prefix": message.prefix}).encode(), value.encode())

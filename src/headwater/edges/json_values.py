@@ -1,0 +1,108 @@
+"""JSON that strangers send, as values in memory: bounded where it must become that, not made where it need
+not; pure. Called by what takes bodies apart (`ndjson`, `cloud_events`, `schemas`, `rest.formats`, hooks).
+
+A byte of `[[],[],…]` becomes 24 in Python's memory, and a body may be packed besides: the bytes that came are
+no bound. So what is checked as a whole has `VALUES_MAX` values, and one field is read without the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Protocol
+
+import msgspec
+
+VALUES_MAX = 1_000_000
+"""About 60 MB at most; of a body in many records, of each of them."""
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_BEGIN = b",:[{"
+_ANY = msgspec.json.Decoder()
+_NONE = msgspec.Raw()
+_LEVELS_MAX = 256
+
+
+def many(text: bytes) -> str | None:
+    """Why it cannot be looked at as a whole; None where it can."""
+    if len(text) <= VALUES_MAX or _begun(text) <= VALUES_MAX:
+        return None
+    if _begun(_STRING.sub(b'""', text)) <= VALUES_MAX:
+        return None  # they were in texts
+    return f"it has more than {VALUES_MAX} values"
+
+
+def _begun(text: bytes) -> int:
+    """At least as many values as there are: before each but the first is one of these."""
+    return sum(text.count(bytes((each,))) for each in _BEGIN)
+
+
+def end_of(text: str, place: int) -> int:
+    """Of the value that begins there, without making it. Raises ValueError."""
+    depth = 0
+    for found in _BRACKET.finditer(text, place):
+        depth += _DEPTH.get(found[0], 0)
+        if depth <= 0:
+            break
+    else:
+        raise ValueError("it ends in the middle")
+    if (why := many(text[place : found.end()].encode())) is not None:
+        raise ValueError(f"{why} in one record")
+    return found.end()
+
+
+_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
+_DEPTH = {"[": 1, "{": 1, "]": -1, "}": -1}
+
+
+def at(text: bytes, names: Sequence[str]) -> str | int | float | None:
+    """The text or number at this path; None: there is none. Raises DecodeError, ValueError."""
+    raw = text
+    for name in names:
+        level = _level(name)
+        if level is None:
+            return _looked_up(text, names)
+        try:
+            raw = bytes(level.decode(raw).value)
+        except msgspec.ValidationError:
+            return None  # no object
+        if not raw:
+            return None
+    if raw[:1] not in _SCALARS:
+        return None
+    found: str | int | float = _ANY.decode(raw)
+    return found
+
+
+_SCALARS = frozenset(map(bytes, zip(b'"-0123456789', strict=True)))
+
+
+class _Member(Protocol):
+    @property
+    def value(self) -> msgspec.Raw: ...
+
+
+class _Level(Protocol):
+    def decode(self, text: bytes, /) -> _Member: ...
+
+
+@lru_cache(_LEVELS_MAX)
+def _level(name: str) -> _Level | None:
+    """Reads one member of an object, and passes over the others; None for a name that it cannot have."""
+    try:
+        found = msgspec.field(default=_NONE, name=name)
+        shape = msgspec.defstruct("Level", [("value", msgspec.Raw, found)], gc=False)
+    except ValueError:  # control characters, quotes, half a surrogate pair
+        return None
+    return msgspec.json.Decoder(shape)
+
+
+def _looked_up(text: bytes, names: Sequence[str]) -> str | int | float | None:
+    if (why := many(text)) is not None:
+        raise ValueError(why)
+    found = _ANY.decode(text)
+    for name in names:
+        found = found.get(name) if isinstance(found, dict) else None
+    if isinstance(found, bool) or not isinstance(found, str | int | float):
+        return None
+    return found

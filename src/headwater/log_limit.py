@@ -1,0 +1,56 @@
+"""No stranger fills the disk by what is logged of him: of one sentence, so many in a while, the rest counted.
+
+A filter of the process's handler. The metrics count everything; a log is for people. Errors are ours and not
+a stranger's: of those each one is a sentence of its own, with what it names.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+MOST = 100
+WHILE_S = 10.0
+_SENTENCES_MAX = 1_000
+"""They are constants of the code; a library that makes new ones without end must not be remembered."""
+
+
+class LogLimit(logging.Filter):
+    """Lets `most` records of one sentence pass in `seconds`; the next that passes says how many did not."""
+
+    def __init__(
+        self,
+        most: int = MOST,
+        seconds: float = WHILE_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self._most, self._seconds, self._clock = most, seconds, clock
+        self._passed: dict[tuple[str, int, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Called under the handler's own lock or not at all at once: counts need not be exact."""
+        try:
+            said = record.getMessage() if record.levelno >= logging.ERROR else str(record.msg)
+        except (TypeError, ValueError):
+            return True  # the handler tells what is wrong with it
+        sentence = (record.name, record.levelno, said)
+        now = self._clock()
+        began, count = self._passed.get(sentence, (now, 0))
+        if now - began >= self._seconds:
+            if count > self._most:
+                record.msg = f"{record.getMessage()} ({count - self._most} more like it before)"
+                record.args = ()
+            began, count = now, 0
+        if sentence not in self._passed and len(self._passed) >= _SENTENCES_MAX:
+            self._passed.clear()
+        self._passed[sentence] = (began, count + 1)
+        return count < self._most
+
+
+def limit_logs() -> None:
+    """Of this process; after its handlers are made."""
+    for handler in logging.getLogger().handlers:
+        if not any(isinstance(each, LogLimit) for each in handler.filters):
+            handler.addFilter(LogLimit())

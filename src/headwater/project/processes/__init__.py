@@ -1,0 +1,1 @@
+"""The processes of a project, each for itself; `project.supervisor` runs them together."""

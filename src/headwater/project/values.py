@@ -1,0 +1,102 @@
+"""What the values of headwater.toml mean, as far as that can be said without starting anything.
+
+Called by `doctor`. `file` has checked each value's form; here broker settings are read as the broker reads
+them, targets must be of a known kind, folders must be able to be made, and no two parts may want one port.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwater.errors import HeadwaterError, nearest
+from headwater.local_path import local_path
+from headwater.project.file import Project
+
+_IN_FILES = ("sqlite", "duckdb", "search", "parquet", "delta")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check came to."""
+
+    name: str
+    ok: bool
+    sentence: str
+    remedy: str | None = None
+
+
+def examine(project: Project) -> Iterator[Finding]:
+    """What is wrong; nothing where all is well."""
+    yield from _broker_settings(project.settings)
+    yield from _targets(project)
+    yield from _folders(project)
+    yield from _addresses(project)
+
+
+def _broker_settings(given: Mapping[str, str]) -> Iterator[Finding]:
+    from headwater.broker.settings import Settings
+
+    try:
+        Settings(given)
+    except HeadwaterError as error:
+        yield Finding("log settings", False, error.sentence, error.hint)
+    except ValueError as error:
+        yield Finding("log settings", False, str(error), "headwater settings lists them")
+
+
+def _targets(project: Project) -> Iterator[Finding]:
+    from headwater.views.targets import registry
+
+    known = registry.schemes()
+    for name, view in project.views.items():
+        scheme = registry.scheme_of(str(view["to"]))
+        if scheme not in known:
+            said = f"{scheme!r} is no kind of target{nearest(scheme, known)}"
+            yield Finding(f"view {name}", False, said, f"correct `to` in [views.{name}]")
+
+
+def _folders(project: Project) -> Iterator[Finding]:
+    wanted = {"checkpoints": project.checkpoints}
+    if project.bootstrap is None:
+        wanted["data"] = project.data
+    for name, view in project.views.items():
+        scheme, _, rest = str(view["to"]).partition(":")
+        if scheme in _IN_FILES:
+            wanted[f"to of the view {name}"] = rest
+    for name, place in wanted.items():
+        path = local_path(place)
+        if path is not None and (wrong := _unusable(Path(path))) is not None:
+            yield Finding("folders", False, f"{name} = {place!r}: {wrong}", "give another place")
+
+
+def _unusable(path: Path) -> str | None:
+    """Why nothing can be written at this place; None: it can, as far as one can see."""
+    above = path.absolute().parent
+    while not above.exists():
+        above = above.parent
+    if not above.is_dir():
+        return f"{above} is a file, not a folder"
+    if not os.access(above, os.W_OK | os.X_OK):
+        return f"{above} cannot be written to"
+    return None
+
+
+def _addresses(project: Project) -> Iterator[Finding]:
+    wanted = {"console": project.console, "edges": project.edges, "schemas": project.schemas}
+    taken = {} if project.bootstrap is not None else {_port(project.listen): "log"}
+    for section, values in wanted.items():
+        listen = (values or {}).get("listen")
+        if not isinstance(listen, str):
+            continue
+        other = taken.setdefault(_port(listen), section)
+        if other != section:
+            said = f"[{section}] and [{other}] both listen on {listen}"
+            yield Finding("addresses", False, said, f"give [{section}] another port")
+
+
+def _port(listen: str) -> str:
+    """Two hosts of one machine may differ in name alone; ports are plenty."""
+    return listen.rpartition(":")[2]

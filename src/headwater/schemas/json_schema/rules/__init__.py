@@ -1,0 +1,1 @@
+"""Parts of `compatibility`: keywords that no shape tells of, patterns of properties, alternatives."""

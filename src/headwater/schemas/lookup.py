@@ -1,0 +1,159 @@
+"""Schemas for whoever decodes values (`values.codecs`): asked of a registry, or read from its topic.
+
+A registry is asked by HTTP, wherever it is. Its topic `_schemas` can be read where the log holds it: then
+nothing has to be configured, and nothing else has to run.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+import uuid
+
+from headwater.client import ranges as reading
+from headwater.client import topics
+from headwater.client.errors import told
+from headwater.client.log import Log
+from headwater.errors import HeadwaterError
+from headwater.schemas import bounds, records, resolution, subjects
+from headwater.schemas.client import KNOWN_MAX, RegistryClient, shared
+from headwater.schemas.errors import InvalidSchema, RegistryError
+from headwater.schemas.model import Imported, Schema
+from headwater.schemas.records import Version
+from headwater.schemas.state import State
+from headwater.schemas.values.codecs import Found, Lookup
+
+REGISTRY = "HEADWATER_REGISTRY"
+"""In the environment: the address of a registry."""
+AGAIN_S = 2.0
+"""Between two looks for what was not there."""
+LATEST_S = 2.0
+"""So long the latest schema of a subject is taken for the latest."""
+_log = logging.getLogger("headwater.schemas")
+
+
+def lookup_beside(log: Log) -> Lookup:
+    """For who reads or writes a log: a registry that the environment names, else `_schemas` of this log,
+    which needs nobody to run."""
+    url = os.environ.get(REGISTRY)
+    return RegistryLookup(shared(url)) if url else TopicLookup(log)
+
+
+class RegistryLookup:
+    """By HTTP."""
+
+    def __init__(self, client: RegistryClient) -> None:
+        self.client = client
+        self._latest: dict[str, tuple[float, Found | None]] = {}
+        self._known: dict[int, Found] = {}
+
+    def by_id(self, identity: int) -> Found | None:
+        if (known := self._known.get(identity)) is not None:
+            return known
+        try:
+            found = self.whole(identity, self.client.by_id(identity))
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            self._known[identity] = found
+            return found
+        except RegistryError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def latest(self, subject: str) -> Found | None:
+        at, found = self._latest.get(subject, (-LATEST_S, None))
+        now = time.monotonic()
+        if now - at >= LATEST_S:
+            version = self.version(subject)
+            found = None if version is None else self.whole(version.id, version.schema)
+            self._latest[subject] = (now, found)
+        return found
+
+    def version(self, subject: str, number: int | None = None) -> Version | None:
+        try:
+            return self.client.version(subject, number)
+        except RegistryError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def whole(self, identity: int, schema: Schema) -> Found:
+        """With all that it refers to."""
+        needed: dict[str, Imported] = {}
+        self._collect(schema, needed)
+        return Found(identity, schema, tuple(needed.values()))
+
+    def _collect(self, schema: Schema, needed: dict[str, Imported], depth: int = 0) -> None:
+        for each in schema.references:
+            if each.name in needed:
+                continue
+            if len(needed) >= bounds.REFERENCES_MAX or depth >= bounds.DEPTH_MAX:
+                raise InvalidSchema("it refers to too many others")
+            inner = self.client.version(each.subject, each.version, deleted=True).schema
+            self._collect(inner, needed, depth + 1)
+            needed[each.name] = Imported(each.name, inner.text)
+
+
+class TopicLookup:
+    """From `_schemas` of a log: read once, and again from where it ended for what was not there."""
+
+    def __init__(self, log: Log, topic: str = records.TOPIC) -> None:
+        self._log, self._topic = log, topic
+        self._state = State()
+        self._lock = threading.Lock()
+        self._position = 0
+        self._topic_id: uuid.UUID | None = None
+        self._looked_at = -AGAIN_S
+
+    def by_id(self, identity: int) -> Found | None:
+        versions = self._state.by_id(subjects.DEFAULT, identity)
+        if not versions:
+            self._read()
+            versions = self._state.by_id(subjects.DEFAULT, identity)
+        return self._whole(versions[0]) if versions else None
+
+    def latest(self, subject: str) -> Found | None:
+        self._read()
+        version = self._state.version(subjects.normalized(subject), -1)
+        return None if version is None else self._whole(version)
+
+    def state(self) -> State:
+        """All that it says, as of a moment ago."""
+        self._read()
+        return self._state
+
+    def _whole(self, version: Version) -> Found:
+        context = subjects.context_of(version.subject)
+        needed = resolution.imported(self._state, context, version.schema.references)
+        return Found(version.id, version.schema, needed)
+
+    def _read(self) -> None:
+        with self._lock:
+            now = time.monotonic()
+            if now - self._looked_at < AGAIN_S:
+                return
+            self._looked_at = now
+            try:
+                self._apply()
+            except HeadwaterError as error:  # no such topic, or none that may be read
+                _log.debug("%s: %s", self._topic, error)
+
+    def _apply(self) -> None:
+        with told("asking for its id", self._log.bootstrap):
+            topic_id = topics.id_of(self._log.admin, self._topic)
+        if topic_id != self._topic_id:  # it was made anew, and its offsets are others
+            self._state.clear()
+            self._topic_id, self._position = topic_id, 0
+        for partition, (start, end) in self._log.ranges(self._topic).items():
+            begin = max(start, self._position)
+            if partition or begin >= end:
+                continue
+            for some in reading.read(self._log, self._topic, {0: (begin, end)}):
+                for record in some:
+                    fact = records.decoded(record.key, record.value)
+                    if fact is not None:
+                        self._state.apply(fact)
+            self._position = end

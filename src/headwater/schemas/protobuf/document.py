@@ -1,0 +1,82 @@
+"""A Protobuf schema that was sent: compiled, with what it imports. `kinds` calls `parse`."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from functools import cached_property
+
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
+
+from headwater.schemas.errors import InvalidSchema
+from headwater.schemas.model import PROTOBUF, Difference, Imported
+from headwater.schemas.protobuf import compatibility, compiler, printer
+
+
+class ProtobufSchema:
+    kind = PROTOBUF
+
+    def __init__(
+        self, sent: str, files: FileDescriptorSet, imported: Sequence[Imported] = ()
+    ) -> None:
+        self._sent, self.files, self._imported = sent, files, imported
+
+    @property
+    def file(self) -> FileDescriptorProto:
+        return self.files.file[-1]
+
+    @cached_property
+    def canonical(self) -> str:
+        return printer.text_of(self.file) if self._is_printable else self._sent.strip()
+
+    @cached_property
+    def normalized(self) -> str:
+        if not self._is_printable:
+            return self.canonical
+        return printer.text_of(self.file, is_normalized=True)
+
+    @cached_property
+    def _is_printable(self) -> bool:
+        """Whether the printed text means what was sent; custom options are extensions that only their own
+        file knows. Where it does not, the text stays as it came.
+        """
+        sent = compiler.descriptor_of(self._sent)
+        if sent is not None:
+            return _compared(sent) == _compared(self.file)
+        try:
+            printed = compiler.compiled(printer.text_of(self.file), self._imported)
+        except InvalidSchema:
+            return False
+        return _compared(printed.file[-1]) == _compared(self.file)
+
+    @property
+    def serialized(self) -> str:
+        """The descriptor in base64 (`format=serialized`)."""
+        return base64.b64encode(self.file.SerializeToString()).decode()
+
+    def unreadable(self, written: ProtobufSchema) -> list[Difference]:
+        return compatibility.differences(self.files, written.files)
+
+
+def parse(text: str, imported: Sequence[Imported], *, is_new: bool) -> ProtobufSchema:
+    """Raises InvalidSchema."""
+    plain = compiler.text_of(text)
+    return ProtobufSchema(text, compiler.compiled(plain, imported), imported)
+
+
+def _compared(file: FileDescriptorProto) -> bytes:
+    """Deterministic bytes of what a printed text keeps: equal, unless something got lost on the way."""
+    copy = FileDescriptorProto()
+    copy.CopyFrom(file)
+    copy.ClearField("name")
+    copy.ClearField("source_code_info")
+    for message in copy.message_type:
+        _same_names(message)
+    return copy.SerializeToString(deterministic=True)
+
+
+def _same_names(message: DescriptorProto) -> None:
+    for field in message.field:
+        field.ClearField("json_name")
+    for nested in message.nested_type:
+        _same_names(nested)

@@ -1,0 +1,1 @@
+"""From what JSON has to what Avro and Protobuf hold, field by field: exactly, or refused."""

@@ -1,0 +1,94 @@
+"""JSON behind five bytes: checked against its JSON Schema when written, and taken as it is when read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+
+from headwater.schemas.errors import InvalidSchema
+from headwater.schemas.json_schema import nodes, steps
+from headwater.schemas.model import Imported
+from headwater.schemas.values import exact
+from headwater.schemas.values.errors import NotOfItsSchema
+from headwater.schemas.values.header import Json
+
+_SHOWN = 300
+_OWN = "urn:headwater:schema"
+
+
+class JsonCodec:
+    kind = "json-schema"
+
+    def __init__(self, text: str, imported: Sequence[Imported]) -> None:
+        self._document = json.loads(text)
+        self._imported = {each.name: json.loads(each.text) for each in imported}
+
+    @cached_property
+    def _validator(self) -> Json:
+        try:
+            import jsonschema_rs
+        except ModuleNotFoundError:
+            raise NotOfItsSchema(
+                "values are checked by the package jsonschema-rs, which is not here",
+                hint="pip install 'headwater[edges]'",
+            ) from None
+
+        def known_only(uri: str) -> Json:
+            for name, document in self._imported.items():
+                if uri == name or uri.endswith(f"/{name}"):
+                    return document
+            raise ValueError(f"{uri} lies elsewhere, and nothing is fetched")
+
+        has_name = isinstance(self._document, dict) and "$id" in self._document
+        own = None if has_name else _OWN
+        return jsonschema_rs.validator_for(
+            self._document,
+            retriever=known_only,
+            base_uri=own,
+            pattern_options=jsonschema_rs.FancyRegexOptions(steps.BACKTRACKS_MAX),
+        )
+
+    @cached_property
+    def _steps(self) -> steps.Steps:
+        return steps.Steps(nodes.rooted(self._document, self._imported))
+
+    def decode(self, body: bytes) -> Json:
+        try:
+            return json.loads(body.decode())
+        except (ValueError, RecursionError) as error:
+            raise NotOfItsSchema(f"it is no JSON: {error}"[:_SHOWN]) from None
+
+    def encode(self, value: Json) -> bytes:
+        try:
+            text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+            data = text.encode()
+        except (TypeError, ValueError, RecursionError) as refused:
+            raise NotOfItsSchema(f"JSON has no such value: {refused}"[:_SHOWN]) from None
+        self._check(value, len(text))
+        return data
+
+    def encode_text(self, text: str) -> bytes:
+        """As it was sent, to the letter."""
+        self._check(exact.loads(text, float), len(text))
+        return text.encode()
+
+    def _check(self, value: Json, letters: int | None = None) -> None:
+        """`letters`: of its text. One complaint, as the library makes all of them at once where asked."""
+        try:
+            self._steps.check(value, letters)
+            self._validator.validate(value)
+        except InvalidSchema as refused:
+            raise NotOfItsSchema(refused.sentence[:_SHOWN]) from None
+        except (
+            ValueError,
+            RecursionError,
+        ) as refused:  # also what JSON has, and the checker has not
+            raise NotOfItsSchema(_told(refused)[:_SHOWN]) from None
+
+
+def _told(refused: Exception) -> str:
+    path = getattr(refused, "instance_path", None)
+    if path is None:
+        return str(refused)
+    return f"at {'/'.join(map(str, path)) or 'the value'}: {getattr(refused, 'message', '')}"

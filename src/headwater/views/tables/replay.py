@@ -1,0 +1,87 @@
+"""The rows of a table after all of its changes, by Spark: what `headwater verify` computes a view from.
+
+Read by the same `decoder` and by the same rules as `net_changes` has for a batch's changes, so that a view is
+compared with what it must be: a row that moved to another key, or was in a table that was emptied, is
+gone here as well.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headwater.views.tables.decoder import Decoder, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+RECORD = ("key", "value", "topic", "partition", "offset", "timestamp")
+"""The columns of the log's records that are needed."""
+
+
+class Kept:
+    """Rows that Spark keeps, in memory and on disk, until they are let go of."""
+
+    def __init__(self) -> None:
+        self._frames: list[DataFrame] = []
+
+    def __call__(self, frame: DataFrame) -> DataFrame:
+        self._frames.append(frame.persist())
+        return self._frames[-1]
+
+    def forget(self) -> None:
+        for frame in self._frames:
+            frame.unpersist()
+
+
+def rows(records: DataFrame, table: Table, keep: Kept) -> DataFrame:
+    """The table, from the records of its topic from the first one on; bad values are left out."""
+    # Its changes are looked at three times: kept, they are read and decoded once. Nor can Spark then move
+    # conditions to below what they look at, and with them copies of all expressions that read a value.
+    read = keep(Decoder([table]).frame(records, "timestamp")).where("bad IS NULL")
+    changes = read.select("p", "o", "timestamp", "t0.*")
+    has_key = " AND ".join(f"c{n} IS NOT NULL" for n in table.keys)
+    changes = changes.where(f"emptied OR ({has_key})")
+    for name in table.required:
+        changes = changes.where(f"emptied OR gone OR c{table.row.names.index(name)} IS NOT NULL")
+    return _latest(_steps(after_truncates(changes), table), table)
+
+
+def after_truncates(changes: DataFrame) -> DataFrame:
+    """Without what came before a truncate in its partition, and without that."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    emptied = changes.where("emptied").groupBy("p").agg(F.max("o").alias("until"))
+    return changes.join(emptied, "p", "left").where("until IS NULL OR o > until")
+
+
+def _steps(changes: DataFrame, table: Table) -> DataFrame:
+    """What happened to which key: where a row moved, its old key goes first."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    place = [F.col(name) for name in ("p", "o", "timestamp")]
+    columns = [F.col(f"c{n}") for n in range(len(table.row.names))]
+    own = changes.where("NOT emptied").select(*place, *columns, "gone", F.lit(1).alias("step"))
+    old = {n: F.col(f"m{number}") for number, n in enumerate(table.keys)}
+    left = [
+        old.get(n, F.lit(None).cast(field.dataType)).alias(f"c{n}")
+        for n, field in enumerate(table.row.fields)
+    ]
+    moved = changes.where("m0 IS NOT NULL").select(
+        *place, *left, F.lit(True).alias("gone"), F.lit(0).alias("step")
+    )
+    return own.union(moved)
+
+
+def _latest(steps: DataFrame, table: Table) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    names = [f"c{n}" for n in range(len(table.row.names))]
+    row = F.struct("gone", *names)
+    # As in `net_changes`: in one partition the offset is the order, in several the time.
+    if_one = F.max_by(row, F.struct("o", "step"))
+    last = F.max_by(row, F.struct("timestamp", "p", "o", "step"))
+    same = F.min("p") == F.max("p")
+    keys = [F.col(f"c{n}").alias(f"k{n}") for n in table.keys]
+    found = steps.groupBy(*keys).agg(F.when(same, if_one).otherwise(last).alias("row"))
+    shown = [F.col(f"row.c{n}").alias(name) for n, name in enumerate(table.row.names)]
+    return found.where("NOT row.gone").select(*shown)

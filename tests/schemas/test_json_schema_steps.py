@@ -1,0 +1,237 @@
+"""What a stranger's JSON Schema costs whoever checks values by it: counted first, and bounded."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import threading
+
+import jsonschema_rs
+import pytest
+
+from headwater.edges.schemas import Schema
+from headwater.schemas import kinds
+from headwater.schemas.errors import InvalidSchema
+from headwater.schemas.json_schema import nodes, steps
+from headwater.schemas.values.errors import NotOfItsSchema
+from headwater.schemas.values.json import JsonCodec
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def doubling(levels: int, word: str = "allOf") -> dict[str, object]:
+    """Each of two that are each of two …: a few hundred bytes, and 2^levels schemas to meet."""
+    defs: dict[str, object] = {
+        f"s{n}": {word: [{"$ref": f"#/$defs/s{n + 1}"}, {"$ref": f"#/$defs/s{n + 1}"}]}
+        for n in range(levels)
+    }
+    return {
+        "$schema": DRAFT,
+        "$ref": "#/$defs/s0",
+        "$defs": {**defs, f"s{levels}": {"type": "null"}},
+    }
+
+
+def doubling_inside(levels: int) -> dict[str, object]:
+    defs: dict[str, object] = {
+        f"s{n}": {"allOf": [{"properties": {"a": {"$ref": f"#/$defs/s{n + 1}"}}}] * 2}
+        for n in range(levels)
+    }
+    return {
+        "$schema": DRAFT,
+        "$ref": "#/$defs/s0",
+        "$defs": {**defs, f"s{levels}": {"type": "null"}},
+    }
+
+
+TREE = {
+    "anyOf": [
+        {"properties": {"a": {"$ref": "#"}}},
+        {"required": ["b"], "properties": {"a": {"$ref": "#"}}},
+    ]
+}
+LOOP = {"allOf": [{"$ref": "#"}]}
+DYNAMIC = {
+    "$schema": DRAFT, "$dynamicAnchor": "n",
+    "allOf": [{"items": {"$dynamicRef": "#n"}}, {"items": {"$dynamicRef": "#n"}}],
+}  # fmt: skip
+
+
+def nested(levels: int) -> object:
+    value: object = {"a": 1}
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [doubling(40), doubling(40, "anyOf"), doubling(40, "oneOf"), doubling_inside(40), LOOP],
+    ids=["allOf", "anyOf", "oneOf", "in properties", "of itself"],
+)
+def test_a_schema_that_doubles_is_refused_when_it_is_registered(schema: object):
+    with pytest.raises(InvalidSchema, match=r"meet one place|again and again"):
+        kinds.parse("JSON", json.dumps(schema))
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (doubling(40), {}),
+        (doubling(40, "oneOf"), None),
+        (doubling_inside(40), nested(50)),
+        (LOOP, 1),
+        (TREE, nested(100)),
+        (DYNAMIC, [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]),
+        ({"pattern": "[ab]*a[ab]{500}c"}, "ab" * 100_000),
+        ({"pattern": "(?=a)(a|aa)+$"}, "a" * 100_000),
+        ({"items": {"enum": list(range(1000))}}, [-1] * 100_000),
+    ],
+    ids=["allOf", "oneOf", "in properties", "of itself", "a tree", "dynamic", "states", "back", "enum"],
+)  # fmt: skip
+def test_a_value_that_takes_too_many_steps_is_refused_before_it_is_checked(
+    schema: dict[str, object], value: object
+):
+    """By a schema that is there already, or another registry's."""
+    codec = JsonCodec(json.dumps(schema), ())
+    for check in (lambda: codec.encode(value), lambda: codec.encode_text(json.dumps(value))):
+        with pytest.raises(NotOfItsSchema, match=r"steps|meet one place|again and again"):
+            check()
+
+
+def test_the_edges_count_as_well():
+    schema = Schema(TREE)
+    assert "steps" in str(schema.complaint(nested(100)))
+    assert list(schema.complaints([{}, nested(100)])) == [1]
+    with pytest.raises(ValueError, match="meet one place"):
+        Schema(doubling(40))
+
+
+def test_of_a_value_with_very_many_mistakes_one_is_told():
+    schema = Schema({"items": {"type": "string"}})
+    said = str(schema.complaint([1] * 100_000))
+    assert "is not of type" in said and "too large" in said
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (TREE, nested(10)),
+        (doubling(10), None),
+        ({"oneOf": [{"properties": {"k": {"const": n}}} for n in range(300)]}, {"k": 1}),
+        ({"items": {"properties": {"a": {"type": "integer"}}}}, [{"a": n} for n in range(50_000)]),
+        ({"pattern": "^(?=.*[A-Z])(?=.*[0-9]).{8,}$"}, "Password1"),
+        ({"items": {"pattern": "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"}},
+         ["123e4567-e89b-12d3-a456-426614174000"] * 5_000),
+    ],
+    ids=["a tree", "some doubling", "alternatives", "a long list", "look-ahead", "expressions"],
+)  # fmt: skip
+def test_what_people_write_is_registered_and_checked(schema: dict[str, object], value: object):
+    kinds.parse("JSON", json.dumps(schema))
+    codec = JsonCodec(json.dumps(schema), ())
+    assert json.loads(codec.encode_text(json.dumps(value))) == value
+    assert json.loads(codec.encode(value)) == value
+
+
+def test_threads_may_count_at_once():
+    counter = steps.Steps(nodes.rooted(TREE, {}))
+    expected = [counter.check(nested(n)) for n in range(12)]
+    found: list[list[int]] = []
+    threads = [
+        threading.Thread(target=lambda: found.append([counter.check(nested(n)) for n in range(12)]))
+        for _ in range(4)
+    ]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert found == [expected] * 4
+
+
+def test_steps_are_counted_where_the_text_is_long_and_bounded_where_it_is_short():
+    """The bound by letters is never below what is counted."""
+    seed = random.randrange(2**32)
+    chance = random.Random(seed)
+    for _ in range(200):
+        schema = _schema(chance, 3)
+        counter = steps.Steps(nodes.rooted(schema, {}))
+        value = _value(chance, 4)
+        assert counter.check(value) <= counter.check(value, len(json.dumps(value))), (
+            seed,
+            schema,
+            value,
+        )
+        jsonschema_rs.validator_for(schema).is_valid(value)
+
+
+def _schema(chance: random.Random, depth: int) -> dict[str, object]:
+    if depth == 0:
+        return chance.choice([{"type": "integer"}, {"pattern": "^a+$"}, {"enum": [1, 2]}, {}])
+    inner = lambda: _schema(chance, depth - 1)  # noqa: E731
+    kind = chance.randrange(6)
+    if kind == 0:
+        return {chance.choice(["allOf", "anyOf", "oneOf"]): [inner(), inner()]}
+    if kind == 1:
+        return {"properties": {"a": inner(), "b": inner()}, "additionalProperties": inner()}
+    if kind == 2:
+        return {"items": inner(), "contains": inner()}
+    if kind == 3:
+        return {"not": inner(), "patternProperties": {"^a": inner()}, "propertyNames": inner()}
+    return {"if": inner(), "then": inner(), "dependentSchemas": {"a": inner()}}
+
+
+def _value(chance: random.Random, depth: int) -> object:
+    kind = chance.randrange(4) if depth else 3
+    if kind == 0:
+        return {chance.choice("abc"): _value(chance, depth - 1) for _ in range(3)}
+    if kind == 1:
+        return [_value(chance, depth - 1) for _ in range(3)]
+    return chance.choice([1, "aaa", None, True])
+
+
+_DEEP = """
+import json, sys, threading
+from headwater.schemas.values.errors import NotOfItsSchema
+from headwater.schemas.values.json import JsonCodec
+
+codec = JsonCodec(sys.argv[1], ())
+
+def check():
+    for levels in (10, 400, 900):
+        value = []
+        for _ in range(levels):
+            value = [value]
+        try:
+            codec.encode_text(json.dumps(value))
+            print("taken")
+        except NotOfItsSchema as error:
+            print("refused" if "levels" in str(error) else error)
+
+thread = threading.Thread(target=check)
+thread.start()
+thread.join()
+"""
+
+
+def test_many_schemas_through_each_other_at_every_level_of_a_deep_value_end_no_process():
+    """A process ends where the library's stack does."""
+    links = 140
+    defs: dict[str, object] = {
+        f"s{n}": {"allOf": [{"$ref": f"#/$defs/s{n + 1}"}]} for n in range(links)
+    }
+    defs[f"s{links}"] = {"items": {"$ref": "#/$defs/s0"}}
+    schema = json.dumps({"$schema": DRAFT, "$ref": "#/$defs/s0", "$defs": defs})
+    done = subprocess.run([sys.executable, "-c", _DEEP, schema], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.split()) == (0, ["taken", "refused", "refused"]), (
+        done.stderr
+    )
+
+
+def test_a_list_inside_of_itself_may_be_deep():
+    codec = JsonCodec(json.dumps({"type": "array", "items": {"$ref": "#"}}), ())
+    value: list[object] = []
+    for _ in range(900):
+        value = [value]
+    assert codec.encode(value) == json.dumps(value).encode()

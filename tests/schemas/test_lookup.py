@@ -1,0 +1,49 @@
+"""Schemas by whoever reads and writes values: from the registry's topic, also after it was made anew."""
+
+from __future__ import annotations
+
+from headwater.client import topics
+from headwater.client.log import Log
+from headwater.schemas import changes, records
+from headwater.schemas.changes import Registration
+from headwater.schemas.lookup import TopicLookup
+from headwater.schemas.model import Schema
+from headwater.schemas.store import Store
+from headwater.schemas.values.codecs import Codecs
+from headwater.testing import broker
+from tests.compat.waiting import until
+
+
+def register(log: Log, subject: str, *texts: str) -> int:
+    """The id of the last."""
+    with Store(log) as store:
+        for text in texts:
+            asked = Registration(subject, Schema(text))
+            last = store.change(lambda state, asked=asked: changes.register(state, asked)).id
+    return last
+
+
+def latest(lookup: TopicLookup, subject: str) -> str | None:
+    found = lookup.latest(subject)
+    return None if found is None else found.schema.text
+
+
+def test_a_topic_that_was_made_anew_is_read_from_its_beginning():
+    with broker() as kafka, Log(kafka.bootstrap) as log, Store(log) as other:
+        lookup = TopicLookup(log)
+        codecs = Codecs(lookup)
+        assert register(log, "a-value", '"int"') == 1
+        until(lambda: latest(lookup, "a-value") == '"int"', "the schema")
+        assert codecs.encode_text("a-value", b"7") == b"\0\0\0\0\1\x0e"
+        topics.delete(log.admin, records.TOPIC)
+        until(lambda: records.TOPIC not in log.admin.list_topics(timeout=60).topics, "it to go")
+        # As many records as there were, and more: no offset tells that it is another.
+        more = [f'{{"type":"fixed","name":"f","size":{n}}}' for n in range(1, 6)]
+        assert register(log, "b-value", *(more[:1])) == 1
+        for n, text in enumerate(more[1:], 2):
+            register(log, f"b{n}-value", text)
+        until(lambda: latest(lookup, "b-value") == more[0], "the new schema")
+        assert latest(lookup, "a-value") is None
+        wanted = ["b-value", *(f"b{n}-value" for n in range(2, 6))]
+        until(lambda: other.state.subjects() == wanted, "another registry to begin anew")
+        assert codecs.encode_text("b-value", b'"AA=="') == b"\0\0\0\0\1\0"

@@ -1,0 +1,1 @@
+"""Views over topics whose columns a registry knows."""
