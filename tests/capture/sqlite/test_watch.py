@@ -10,6 +10,7 @@ import pytest
 
 from headwater.capture.sqlite.watch import LOOK_S, Watch
 from tests.capture.sqlite.drained import database
+from tests.compat.waiting import AT_ONCE_SECONDS, LONG_MS
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
@@ -36,6 +37,30 @@ def test_a_write_ends_the_wait(
     assert any(watch.wait(LOOK_S) for _ in range(20))
     writer.join()
     watch.close()
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_whoever_was_woken_before_the_commit_could_be_seen_looks_again_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str
+) -> None:
+    """In WAL mode the file is written first, and the commit is seen a moment later, without another event."""
+    if platform == "linux" and sys.platform != "linux":
+        pytest.skip("inotify is Linux's")
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr("headwater.capture.sqlite.watch.LOOK_S", LONG_MS / 1000)
+    app = database(tmp_path / "a.db", "CREATE TABLE t (n)", mode="wal")
+    watch = Watch(tmp_path / "a.db")
+    app.execute("INSERT INTO t VALUES (1)")
+    assert watch.wait(LONG_MS / 1000)
+    looks: list[bool] = []
+    later = threading.Thread(
+        target=lambda: looks.extend(watch.wait(LONG_MS / 1000) for _ in range(3))
+    )
+    later.start()
+    later.join(AT_ONCE_SECONDS)
+    assert len(looks) == 3
+    watch.close()
+    app.close()
 
 
 def test_another_file_under_the_same_name_is_noticed(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, TopicPartition
 from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
-from headwater.browse.health import HealthReader
+from headwater.browse.health import BrokerHealth, HealthReader
 from headwater.capture.config import CaptureConfig
 from headwater.capture.runner import Runner
 from headwater.client import topics
@@ -146,13 +146,21 @@ def test_every_metric_of_kafkas_exporters_is_in_the_documents(log: Log):
 def test_how_the_broker_is_stands_beside_it(log: Log):
     with context_of(log.bootstrap) as context:
         reader = HealthReader(context.log)
-        until(lambda: reader.look() is not None, "the broker to tell how it is")
+
+        def told() -> BrokerHealth | None:
+            # The topic is there a moment before anything is in it.
+            health = reader.look()
+            whole = health and health.loop and {"cleaner", "retention"} <= health.tasks.keys()
+            return health if whole else None
+
+        health = until(told, "the broker to tell how it is")
         found = scraped(context)
+    assert health is not None
     assert value(found, "headwater_broker_task_failures_total", task="cleaner") == 0
     assert value(found, "headwater_broker_task_failing", task="retention") == 0
     assert value(found, "headwater_broker_loop_longest_turn_seconds") is not None
     assert value(found, "headwater_broker_loop_slow_turns_total") is not None
-    assert value(found, "headwater_broker_troubles") == 0
+    assert value(found, "headwater_broker_troubles") == 0, health.troubles
 
 
 def test_what_the_edges_counted_is_there(log: Log):
