@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError
 
 import headwater.edges
-from headwater.client.errors import NotThere
+from headwater.client.errors import BrokerUnreachable, NotThere, translated
 from headwater.client.log import Log
 from headwater.edges.caller import SENDER
-from headwater.edges.topics import ABSENT_MAX, ABSENT_S, KNOWN_S, Topics
+from headwater.edges.topics import ABSENT_MAX, ABSENT_S, KNOWN_S, Topics, is_gone
 
 Make = Callable[..., str]
 
@@ -138,3 +139,9 @@ def test_no_request_waits_in_the_loops_own_threads():
         if "to_thread(" in path.read_text() or "run_in_executor(None" in path.read_text()
     ]
     assert [each for each in found if each not in _OWN and each.split("/")[0] not in _OWN] == []
+
+
+def test_a_record_that_librdkafka_had_in_hand_as_its_topic_went_is_no_refusal():
+    error = KafkaError(KafkaError._DESTROY)
+    assert is_gone(error), "the topic is looked for again"
+    assert isinstance(translated(error, "appending", "here:1"), BrokerUnreachable)

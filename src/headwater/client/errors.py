@@ -78,7 +78,7 @@ class OutcomeUnknown(ClientError):
     """The broker was told to do it, and never said whether it did."""
 
 
-_AWAY = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_MSG_TIMED_OUT")
+_AWAY = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_MSG_TIMED_OUT", "_DESTROY")
 _NO_RIGHT = "the user lacks a right: see headwater acls"
 _HINTS = {
     "TOPIC_AUTHORIZATION_FAILED": _NO_RIGHT,

@@ -30,7 +30,12 @@ _BATCH_BYTES = str(1024**2 + 12)
 GONE_MS = 1_000
 """How long librdkafka waits for a topic to appear: who appends has found it, so it would wait for one that
 was deleted since, and others with it."""
-_GONE = (KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART)
+_GONE = (
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._DESTROY,  # it went while librdkafka had a record for it in hand
+)
 TOO_LARGE: int = KafkaError.MSG_SIZE_TOO_LARGE
 Seen = TypeVar("Seen")
 
