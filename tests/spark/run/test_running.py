@@ -233,8 +233,7 @@ def test_late_rows_are_counted_and_undecodable_ones_kept(
 def test_a_batch_that_outlives_its_transaction_is_made_smaller(
     desk: Desk, new_name: Callable[[], str]
 ):
-    """Whatever has more than fifty rows takes longer than its transaction may; nothing else does, however busy
-    the machine."""
+    """Whatever has more than fifty rows takes longer than its transaction may, and nothing else does."""
     source, copy = new_name(), new_name()
     desk.log.ensure_topic(source, {}, partitions=1)
     # So long that a few rows fill the buffers between Spark's processes.
