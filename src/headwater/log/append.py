@@ -59,14 +59,14 @@ def prepare(
     May take long, for a batch that is compressed or has many records: any thread will do.
     """
     _check_size(len(data), config)  # before anything of it is looked at
-    header, earliest, latest = batches.validate_produced(
+    header, earliest, latest, keyless = batches.validate_produced(
         data,
         payload_bytes_max=payload_bytes_max,
         on_payload=on_payload,
         headers_max=headers_max,
         on_headers=on_headers,
     )
-    if config.compact:
+    if config.compact and keyless:
         _check_keys(data)
     codec = stored_codec(header.codec, config)
     if codec != header.codec:

@@ -205,6 +205,8 @@ class Produced(NamedTuple):
     earliest: int
     """The earliest timestamp of its records, as they say themselves; -1 if they have none."""
     latest: int
+    keyless: bool
+    """Whether one of them has no key."""
 
 
 def validate_produced(
@@ -254,7 +256,7 @@ def validate_produced(
     if on_headers is not None:
         on_headers(looked.headers)
     validate.check_latest(looked.latest)
-    return Produced(header, looked.earliest, looked.latest)
+    return Produced(header, looked.earliest, looked.latest, looked.keyless)
 
 
 def restamp(batch: Buffer, *, base_offset: int, leader_epoch: int) -> bytes:
