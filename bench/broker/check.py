@@ -1,7 +1,8 @@
 """What checking every record of a produced batch costs: `python -m bench.broker.check`.
 
-CPU seconds per million records, for equal sizes (checked by columns) and varied ones (one by one), plain
-and compressed, compiled or not (HEADWATER_PLAIN=1); beside them what the checksum and decompression of the same batches cost.
+CPU seconds per million records, for equal and varied sizes, plain and compressed, with the compiled form of
+the checks where there is one (HEADWATER_PLAIN=1: without); beside them what the checksum and decompression of
+the same batches cost.
 """
 
 from __future__ import annotations

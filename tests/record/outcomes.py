@@ -1,4 +1,4 @@
-"""What becomes of many batches, most of them damaged: printed by `python -m tests.record.outcomes SEED COUNT`,
+"""What becomes of many batches, most of them damaged: `python -m tests.record.outcomes SEED COUNT` prints it,
 so that the form in which one process has these modules can be compared with that of another."""
 
 from __future__ import annotations

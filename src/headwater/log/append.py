@@ -13,9 +13,10 @@ from headwater.log.config import LogConfig
 from headwater.record import batch as batches
 from headwater.record import codecs
 from headwater.record.batch import BatchHeader
+from headwater.record.claims import NO_TIMESTAMP
 from headwater.record.errors import InvalidBatch, RecordError
 from headwater.record.keys import each_key
-from headwater.record.validate import HEADERS_MAX, NO_TIMESTAMP
+from headwater.record.validate import HEADERS_MAX
 from headwater.record.varint import Buffer
 
 _CODECS = {"uncompressed": codecs.NONE} | {name: n for n, name in enumerate(codecs.NAMES)}

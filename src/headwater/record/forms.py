@@ -6,9 +6,9 @@ interpreted. The package finds the compiled ones, before its own files, in
 
     record/compiled/<fingerprint>/validate.cpython-311-x86_64-linux-gnu.so, …
 
-The fingerprint is that of the sources they were made from, so code that has changed since is never run in its old
-form; the suffix is that of the interpreter, so no other loads it. Both forms must accept and refuse the same:
-`tests/record/test_forms.py`. HEADWATER_PLAIN=1 asks for the plain one.
+The fingerprint is that of the sources they were made from, so code that has changed since is never run in its
+old form; the suffix is that of the interpreter, so no other loads it. Both forms must accept and refuse the
+same: `tests/record/test_forms.py`. HEADWATER_PLAIN=1 asks for the plain one.
 """
 
 from __future__ import annotations

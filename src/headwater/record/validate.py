@@ -1,5 +1,5 @@
-"""What the broker asks of a batch before it appends it, beyond being whole: do its header and every one
-of its records tell the truth? Called by `batch.validate_produced` only.
+"""What the broker asks of the records of a batch before it appends it: does every one of them tell the truth?
+Called by `batch.validate_produced` only, behind `claims`.
 
 A batch that says what is not so would stop every consumer of its partition, or compaction, for as long
 as it is kept. So each record is stepped through, field by field, and must end where it says:
@@ -13,31 +13,23 @@ not looked at (Kafka does not either). `records.decode` must read whatever passe
 the earliest and the latest is found on the way: the header's word is not taken for it.
 
 All of them are stepped through in one loop, in which whatever is unusual is left to `_check_record`. It is
-compiled where it can be (`forms`); where it runs as it is, records in a row that have the same shape, which is
-what most producers send, are checked together (`runs`).
+compiled where it can be (`forms`); where it is not, records in a row that have the same shape, which is what
+most producers send, are checked together (`runs`).
 """
 
 from __future__ import annotations
 
 from time import sleep
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from headwater.record import forms, runs, varint
-from headwater.record.errors import CorruptBatch, InvalidBatch, PayloadTooLarge
+from headwater.record.claims import NO_TIMESTAMP, RECORD_BYTES_MIN
+from headwater.record.errors import CorruptBatch, PayloadTooLarge
 from headwater.record.varint import Buffer
-
-if TYPE_CHECKING:
-    from headwater.record.batch import BatchHeader
 
 HEADERS_MAX = 1_000_000
 """Of all records of a batch. Each is a step, and may take two bytes: a batch of nothing else would
 keep whoever looks at it busy for minutes."""
-RECORD_BYTES_MIN = 7
-"""Length, attributes, two deltas, key and value length, header count: at least a byte each."""
-
-NO_TIMESTAMP = -1
-_CODEC_MAX = 4
-_HEADER_BYTES = 61  # as in `batch`, which imports this module
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 _PATIENCE_MAX = 64
 """Where lengths differ most runs are short: so many records later it is tried again."""
@@ -84,48 +76,6 @@ class _Seen:
             self.latest = delta
         elif delta < self.earliest:
             self.earliest = delta
-
-
-def check_claims(header: BatchHeader) -> None:
-    """Raise InvalidBatch for a header that a producer must not send, whatever its records are."""
-    if header.record_count < 1:
-        raise InvalidBatch(f"a produced batch has records, this one says {header.record_count}")
-    if header.base_offset:
-        raise InvalidBatch(f"a produced batch starts at offset 0, this one at {header.base_offset}")
-    if header.last_offset_delta != header.record_count - 1:
-        raise InvalidBatch(
-            f"{header.record_count} records, but a last offset delta of {header.last_offset_delta}"
-        )
-    if header.codec > _CODEC_MAX:
-        raise InvalidBatch(f"there is no compression codec {header.codec}")
-    if header.attributes & ~0x3F:
-        raise InvalidBatch(f"attributes {header.attributes & 0xFFFF:#06x} use reserved bits")
-    if header.is_control:
-        raise InvalidBatch("clients must not write control records")
-    check_latest(header.max_timestamp)
-    _check_producer(header)
-    size = header.size - _HEADER_BYTES
-    if header.codec == 0 and header.record_count * RECORD_BYTES_MIN > size:
-        raise InvalidBatch(f"{header.record_count} records do not fit into {size} bytes")
-
-
-def check_latest(timestamp: int) -> None:
-    if timestamp < NO_TIMESTAMP:
-        raise InvalidBatch(f"a timestamp of {timestamp} is before time began")
-
-
-def _check_producer(header: BatchHeader) -> None:
-    # Without a producer id the other two are ignored, as Kafka does: kafkajs sends epoch 0 and
-    # sequence 0, sarama sends sequence 0.
-    if header.producer_id < -1:
-        raise InvalidBatch(f"there is no producer id {header.producer_id}")
-    if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
-        raise InvalidBatch(
-            f"producer {header.producer_id} with epoch {header.producer_epoch} "
-            f"and sequence {header.base_sequence}"
-        )
-    if header.producer_id < 0 and header.is_transactional:
-        raise InvalidBatch("a transactional batch without a producer id")
 
 
 def check_records(
