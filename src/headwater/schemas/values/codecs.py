@@ -10,7 +10,7 @@ What has an id never changes, so a codec is made once. For several threads.
 from __future__ import annotations
 
 import threading
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headwater.schemas import kinds
 from headwater.schemas.errors import InvalidSchema
@@ -18,6 +18,9 @@ from headwater.schemas.model import AVRO, PROTOBUF, Imported, Schema
 from headwater.schemas.values import header
 from headwater.schemas.values.errors import NotOfItsSchema, SchemaNotFound
 from headwater.schemas.values.header import Json
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor
 
 KNOWN_MAX = 5_000
 
@@ -56,7 +59,7 @@ class Codec(Protocol):
 
 
 class Codecs:
-    """`pinned`: the schema as which Avro is read, whatever it was written as. `in_micros`: times are those of
+    """`pinned`: the schema as which Avro and Protobuf are read, whatever they were written as. `in_micros`: times are those of
     columns, without what is less than a microsecond."""
 
     def __init__(
@@ -119,6 +122,17 @@ class Codecs:
         return found.id, self._known.get(found.id) or self._learn(found)
 
 
+def _message(pinned: Found | None) -> Descriptor | None:
+    """The first of its file, which a query's columns are of."""
+    if pinned is None or pinned.schema.kind != PROTOBUF:
+        return None
+    from headwater.schemas.values.protobuf import ProtobufCodec
+
+    schema = pinned.schema
+    parsed = kinds.parse(schema.kind, schema.text, pinned.imported, is_new=False)
+    return ProtobufCodec(parsed).message()
+
+
 def codec(found: Found, pinned: Found | None = None, *, in_micros: bool = False) -> Codec:
     """Raises SchemaNotFound where the schema cannot be used: its library is missing, or it is none."""
     schema = found.schema
@@ -133,7 +147,7 @@ def codec(found: Found, pinned: Found | None = None, *, in_micros: bool = False)
             from headwater.schemas.values.protobuf import ProtobufCodec
 
             parsed = kinds.parse(schema.kind, schema.text, found.imported, is_new=False)
-            return ProtobufCodec(parsed, in_micros=in_micros)
+            return ProtobufCodec(parsed, reader=_message(pinned), in_micros=in_micros)
         from headwater.schemas.values.json import JsonCodec
 
         return JsonCodec(schema.text, found.imported)

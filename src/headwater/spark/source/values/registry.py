@@ -104,7 +104,10 @@ class RegistryValues:
 
             codec = self._schemas.codecs.of(found.id)
             assert isinstance(codec, ProtobufCodec)
-            return protobuf_plan.plan(codec.message(), self._kind)
+            message = codec.message()
+            if not codec.is_read(message):
+                return None  # it stands elsewhere in its file
+            return protobuf_plan.plan(message, self._kind, codec.reader)
         from headwater.schemas.values.avro import parsed
         from headwater.spark.source.values.avro_columns import plan as avro_plan
 
