@@ -59,15 +59,15 @@ class Codec(Protocol):
 
 
 class Codecs:
-    """`pinned`: the schema as which Avro and Protobuf are read, whatever they were written as. `in_micros`: times are those of
-    columns, without what is less than a microsecond."""
+    """`pinned`: the schema as which Avro and Protobuf are read, whatever they were written as. `for_columns`:
+    times are those of columns: without what is less than a microsecond, and of a day as numbers."""
 
     def __init__(
-        self, lookup: Lookup, pinned: Found | None = None, *, in_micros: bool = False
+        self, lookup: Lookup, pinned: Found | None = None, *, for_columns: bool = False
     ) -> None:
         self.lookup = lookup
         self._pinned = pinned
-        self._in_micros = in_micros
+        self._for_columns = for_columns
         self._lock = threading.Lock()
         self._known: dict[int, Codec] = {}
         self._latest_of: dict[int, Found] = {}
@@ -84,7 +84,7 @@ class Codecs:
         return known
 
     def _learn(self, found: Found) -> Codec:
-        made = codec(found, self._pinned, in_micros=self._in_micros)
+        made = codec(found, self._pinned, for_columns=self._for_columns)
         with self._lock:
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
@@ -133,7 +133,7 @@ def _message(pinned: Found | None) -> Descriptor | None:
     return ProtobufCodec(parsed).message()
 
 
-def codec(found: Found, pinned: Found | None = None, *, in_micros: bool = False) -> Codec:
+def codec(found: Found, pinned: Found | None = None, *, for_columns: bool = False) -> Codec:
     """Raises SchemaNotFound where the schema cannot be used: its library is missing, or it is none."""
     schema = found.schema
     try:
@@ -142,12 +142,12 @@ def codec(found: Found, pinned: Found | None = None, *, in_micros: bool = False)
 
             same = pinned is None or pinned.id == found.id or pinned.schema.kind != AVRO
             reader = None if same or pinned is None else (pinned.schema.text, pinned.imported)
-            return AvroCodec(schema.text, found.imported, reader)
+            return AvroCodec(schema.text, found.imported, reader, for_columns=for_columns)
         if schema.kind == PROTOBUF:
             from headwater.schemas.values.protobuf import ProtobufCodec
 
             parsed = kinds.parse(schema.kind, schema.text, found.imported, is_new=False)
-            return ProtobufCodec(parsed, reader=_message(pinned), in_micros=in_micros)
+            return ProtobufCodec(parsed, reader=_message(pinned), in_micros=for_columns)
         from headwater.schemas.values.json import JsonCodec
 
         return JsonCodec(schema.text, found.imported)

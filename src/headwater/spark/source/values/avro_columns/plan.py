@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from headwater.schemas.values.moments import logical_of
 from headwater.spark.source.values.avro_columns import program
 from headwater.spark.source.values.avro_columns.arrays import (
     LOCAL,
@@ -163,7 +164,7 @@ def _not_null(kind: Avro) -> Avro:
 def _fits(written: Avro, kind: pa.DataType) -> bool:
     """Whether every value of the writer's type is one of the column's; Avro's promotions are."""
     name = type_name(written)
-    logical = written.get("logicalType") if isinstance(written, dict) else None
+    logical = logical_of(written)
     if logical == "decimal":
         wide = pa.types.is_decimal(kind) and kind.scale == written.get("scale", 0)
         return bool(wide and kind.bit_width == 128 and kind.precision >= written["precision"])
@@ -185,5 +186,5 @@ def _fits(written: Avro, kind: pa.DataType) -> bool:
     if name in ("string", "enum"):
         return bool(kind == pa.string())
     if name in ("bytes", "fixed"):
-        return bool(kind == pa.binary()) and logical is None
+        return bool(kind == pa.binary())
     return False
