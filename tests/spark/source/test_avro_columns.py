@@ -215,3 +215,37 @@ def _values(kind: str, number: int) -> pa.Array:
     out = io.BytesIO()
     fastavro.schemaless_writer(out, _row(kind), {"a": number})
     return pa.array([PREFIX + out.getvalue()], pa.binary())
+
+
+def test_what_the_query_knows_of_a_type_counts_wherever_it_is_named():
+    """As in a change of a row, whose `after` only names the record that `before` defines."""
+    row = {"type": "record", "name": "Row", "fields": [{"name": "was", "type": "int"}]}
+    now = {"type": "record", "name": "Row", "fields": [
+        {"name": "now", "type": "int", "aliases": ["was"]},
+        {"name": "note", "type": "string", "default": "none"}]}  # fmt: skip
+    old, pinned = (
+        fastavro.parse_schema({"type": "record", "name": "R", "fields": [
+            {"name": "before", "type": kind}, {"name": "after", "type": ["null", "Row"]}]})
+        for kind in (row, ["null", now])
+    )  # fmt: skip
+    kind = pa.struct([("now", pa.int32()), ("note", pa.string())])
+    plan = avro_plan.plan(old, pa.struct([("before", kind), ("after", kind)]), pinned)
+    assert plan is not None
+    value = {"before": {"was": 1}, "after": {"was": 2}}
+    structs, _ = plan.convert(pa.array([written(old, value)]))  # type: ignore[misc]
+    assert structs.to_pylist() == [
+        {"before": {"now": 1, "note": "none"}, "after": {"now": 2, "note": "none"}}
+    ]
+
+
+def test_a_symbol_that_the_query_does_not_know_is_its_default():
+    """As Avro reads it, and fastavro where values are read one by one."""
+    old, pinned = (
+        fastavro.parse_schema(_row({"type": "enum", "name": "E", "symbols": each, "default": "A"}))
+        for each in (["A", "B", "C"], ["B", "A"])
+    )
+    plan = avro_plan.plan(old, pa.struct([("a", pa.string())]), pinned)
+    assert plan is not None
+    values = [written(old, {"a": each}) for each in "ABC"]
+    structs, _ = plan.convert(pa.array(values))  # type: ignore[misc]
+    assert structs.field(0).to_pylist() == ["A", "B", "A"]
