@@ -56,8 +56,12 @@ def test_a_name_with_another_number_is_another_field():
 
 
 def test_fields_inside_are_known_by_their_numbers_too():
-    written = "message M { I i = 1; repeated I l = 2; map<string, I> m = 3; } message I { int32 b = 1; }"
-    known = "message M { I j = 1; repeated I k = 2; map<string, I> n = 3; } message I { int32 a = 1; }"
+    written = (
+        "message M { I i = 1; repeated I l = 2; map<string, I> m = 3; } message I { int32 b = 1; }"
+    )
+    known = (
+        "message M { I j = 1; repeated I k = 2; map<string, I> n = 3; } message I { int32 a = 1; }"
+    )
     value = {"i": {"b": 1}, "l": [{"b": 2}], "m": {"x": {"b": 3}}}
     assert read(written, value, known) == {"j": {"a": 1}, "k": [{"a": 2}], "n": {"x": {"a": 3}}}
 
@@ -70,7 +74,12 @@ def test_fields_inside_are_known_by_their_numbers_too():
         ("bool a = 1;", True, "int32 a = 1;", 1),
         ("int32 a = 1;", 5, "bool a = 1;", True),
         ("int64 a = 1;", 1 << 40, "int32 a = 1;", 1 << 40),  # a column of 32 bits does not take it
-        ("E a = 1; enum E { Z = 0; NEW = 1; }", "NEW", "E a = 1; enum E { Z = 0; OLD = 1; }", "OLD"),
+        (
+            "E a = 1; enum E { Z = 0; NEW = 1; }",
+            "NEW",
+            "E a = 1; enum E { Z = 0; OLD = 1; }",
+            "OLD",
+        ),
         ("E a = 1; enum E { Z = 0; MORE = 2; }", "MORE", "E a = 1; enum E { Z = 0; }", "MORE"),
         ("E a = 1; enum E { Z = 0; A = 2; }", "A", "E a = 1; enum E { Z = 0; A = 1; }", 2),
         ("E a = 1; enum E { Z = 0; A = 1; }", "A", "int32 a = 1;", 1),

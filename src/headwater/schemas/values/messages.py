@@ -46,7 +46,11 @@ def pairs(
         return tuple((each.name, each, None) for each in written.fields)
     known, names = read_as.fields_by_number, read_as.fields_by_name
     return tuple(
-        (known[each.number].name if each.number in known else each.name, each, known.get(each.number))
+        (
+            known[each.number].name if each.number in known else each.name,
+            each,
+            known.get(each.number),
+        )
         for each in written.fields
         if each.number in known or each.name not in names
     )
@@ -121,4 +125,6 @@ def _letters(value: str | bytes, field: FieldDescriptor, reader: FieldDescriptor
     try:
         return value if isinstance(value, str) else value.decode()
     except UnicodeDecodeError:
-        raise NotOfItsSchema(f"the field {field.name} is no text, which it is to be read as") from None
+        raise NotOfItsSchema(
+            f"the field {field.name} is no text, which it is to be read as"
+        ) from None

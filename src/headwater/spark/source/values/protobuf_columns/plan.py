@@ -1,8 +1,8 @@
 """A message's descriptor as the table of `program`, for the columns that a query wants.
 
-`registry` asks for each schema that values name. Columns are found by the numbers that the message has for
-their names with which the query was started, or else by the names themselves. Not everything can be read so (lists, maps, a `oneof` of several fields, proto2's enums, durations): `plan` then says None, and
-the values are read one by one.
+`registry` asks for each schema that values name. Columns are found by the numbers that the query's own schema
+has for them, or by the fields' names where it has none. Not everything can be read so (lists, maps, a `oneof`
+of several fields, proto2's enums, durations): `plan` then says None, and the values are read one by one.
 """
 
 from __future__ import annotations
