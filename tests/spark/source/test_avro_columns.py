@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.schemas.model import Schema
 from headwater.schemas.values.avro import AvroCodec
-from headwater.spark.source.values import avro
+from headwater.schemas.values.codecs import Codecs, Found
+from headwater.spark.source.values import avro, registry
 from headwater.spark.source.values.avro_columns import plan as avro_plan
 
 PREFIX = b"\0\0\0\0\7"
@@ -249,3 +251,19 @@ def test_a_symbol_that_the_query_does_not_know_is_its_default():
     values = [written(old, {"a": each}) for each in "ABC"]
     structs, _ = plan.convert(pa.array(values))  # type: ignore[misc]
     assert structs.field(0).to_pylist() == ["A", "B", "A"]
+
+
+def test_what_json_has_no_number_for_is_a_text_there():
+    """For tables, which read JSON: as a capture in JSON writes NaN."""
+    row = _row({"type": "array", "items": "double"})
+    found = Found(7, Schema(json.dumps(row)))
+
+    class Known:
+        def by_id(self, _: int) -> Found:
+            return found
+
+        latest = by_id
+
+    value = written(row, {"a": [float("nan"), float("inf"), float("-inf"), 0.5]})
+    texts = registry._texts(pa.array([value], pa.binary()), Codecs(Known()))
+    assert texts.to_pylist() == [b'{"a":["NaN","Infinity","-Infinity",0.5]}']

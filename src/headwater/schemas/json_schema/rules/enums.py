@@ -1,4 +1,4 @@
-"""Values that a schema names one by one: what is narrower in the reader's, and what takes each of them; pure."""
+"""Values that a schema names one by one: what is narrower in the reader's, and what takes each; pure."""
 
 from __future__ import annotations
 
