@@ -1,5 +1,5 @@
-"""A benchmark that nobody has run for a month still runs: its modules load, its options parse, and what it calls
-is as `make lint` has checked; `make soak` runs each of them, as small as it gets."""
+"""A benchmark that nobody has run for a month still runs: its modules load, its options parse, its types are
+checked by `make lint`, and `make soak` runs it, as small as it gets."""
 
 from __future__ import annotations
 
