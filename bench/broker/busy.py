@@ -182,7 +182,7 @@ def excised(bootstrap: str) -> int:
     audit.assign([TopicPartition("__headwater_audit", 0, 0)])
     done = 0
     while (message := audit.poll(5)) is not None:
-        if message.error() is None and json.loads(message.value())["status"] == "done":
+        if message.error() is None and json.loads(message.value() or b"")["status"] == "done":
             done += 1
     audit.close()
     return done
