@@ -5,7 +5,7 @@ version has its own checkpoint, ROOT/NAME@N, which this process locks; `headwate
 readers see that version.
 
     build      from the first record on, until it is as far as the version that readers see
-    hand over  the serving query pauses (views.holding), the new one passes it, stops; switch
+    hand over  the serving query pauses (`views.operate.pause`), the new one passes it, stops; switch
     follow     headwater run sees the switch, and goes on with the new version
 
 With `--no-switch` both go on side by side until somebody switches.

@@ -1,6 +1,6 @@
 """`headwater verify` as an application: a session, the view, the comparison, and a note of its outcome.
 
-A view compared with the log at one position, while both go on; and repaired where it differs.
+Also here: a view compared with the log at one position, while both go on; and repaired where it differs.
 
 The view's rows and their position are taken in one moment (`Target.reading`); the view's function over the
 topics from their beginning to that position says what they must be. Both are compared inside Spark: a
