@@ -135,10 +135,14 @@ def connector_for(sources: Iterable[Source], remote: str | None) -> Connector:
     return _resolved()
 
 
+def spark_connector(beginning: Callable[[], None] = lambda: None) -> tuple[Path, ...]:
+    """The jars for `spark.jars`, without what else they depend on, which is in Spark already."""
+    folder = fetched(f"spark-kafka-{VERSION}", _JARS, alone=True, beginning=beginning)
+    return tuple(sorted(folder.glob("*.jar")))
+
+
 def _resolved() -> Connector:
     try:
-        # Only the jars themselves: what else they depend on is in Spark already.
-        folder = fetched(f"spark-kafka-{VERSION}", _JARS, alone=True)
+        return Connector(jars=spark_connector())
     except NotFetched as error:
         return Connector(reason=f"{_NEEDED}, and {error.args[0]}")
-    return Connector(jars=tuple(sorted(folder.glob("*.jar"))))
