@@ -112,7 +112,7 @@ soak: setup ## Run the tests with longer runs and more seeds
 lint: setup ## Check style, types, the direction of imports, and what may only get less
 	@$(BIN)/ruff check --output-format=concise .
 	@$(BIN)/ruff format --check --quiet . || { echo 'make fmt formats these' >&2; exit 1; }
-	@$(BIN)/mypy --no-error-summary src
+	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python -m tools.tidy
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from headwater.record import batch as batches
 from headwater.record import codecs, forms
@@ -45,9 +46,9 @@ def main() -> None:
     print(f"record checks: {forms.name()}")
     print(f"{'batch':24}{'whole check':>12}{'checksum':>10}{'decompress':>12}   s/million records")
     for name, data in cases():
-        whole = seconds(lambda data=data: batches.validate_produced(data))
-        checksum = seconds(lambda data=data: batches.check(data))
-        unpacked = seconds(lambda data=data: batches.payload(data))
+        whole = seconds(partial(batches.validate_produced, data))
+        checksum = seconds(partial(batches.check, data))
+        unpacked = seconds(partial(batches.payload, data))
         print(f"{name:24}{whole:12.3f}{checksum:10.3f}{unpacked:12.3f}")
 
 
