@@ -3,7 +3,7 @@
 A folder of jars appears by a rename, so it is complete where it exists; a lock lets a second process wait
 for the first instead of resolving the same jars beside it.
 
-Spark's own Kafka connector, which real-time speed needs: its jars on this machine.
+Also here: Spark's own Kafka connector, which real-time speed needs: its jars on this machine.
 
 Called before the session is made, where a file speaks of `real-time`. Maven resolves them (its
 own settings say from where) into the user's cache, once. The versions are those that work together

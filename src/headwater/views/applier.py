@@ -1,6 +1,6 @@
 """A micro-batch into its target: arranged, staged by the tasks, committed once with its position.
 
-The foreachBatch of every view that lives in a target; runs on the driver.
+Also here: the foreachBatch of every view that lives in a target; runs on the driver.
 
     arrange   the last change of each key, all rows of a key in one task    (ordering)
     stage     each task puts its part aside; few rows the driver            (Target.stage)

@@ -6,7 +6,7 @@ again, and what it may read, if that has changed. Epoch 0 joins, -1 leaves, -2 l
 
 KIP-848, KIP-1082 (1: the member makes its own id, and may subscribe by regular expression).
 
-Is a ConsumerGroupHeartbeat well formed? Looked at before any group is; k68 calls `check`.
+Also here: is a ConsumerGroupHeartbeat well formed? Looked at before any group is; k68 calls `check`.
 
 The sentences are Kafka's, because clients show them.
 """
