@@ -4,8 +4,8 @@ Made by `views.tables.kept_plan`. A job costs what it costs for one row as for a
 cleaned, serialized, scheduled, sent, deserialized, and listeners are told of all of it. The rows of a small
 batch are in the driver, and so is the RDD. So the driver's JVM computes its partitions itself, one after the
 other, with what an executor puts around a task (`DriverTask.java`): it is the same RDD, with the same
-generated code. Spark has no call for that; the few lines of Java that are needed are compiled, once per JVM, by the
-compiler that Spark brings along for its own generated code.
+generated code. Spark has no call for that; the few lines of Java that are needed are compiled, once per JVM,
+by the compiler that Spark brings along for its own generated code.
 
 Where this Spark is another one than those lines were written for, or where there are more rows than
 `RESULT_BYTES` or `MEMORY_BYTES` allow, the plan is to be run as a job.
