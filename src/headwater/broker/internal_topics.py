@@ -152,7 +152,12 @@ TABLE: Mapping[str, InternalTopic] = {
         "the broker: who changed what", False, _TESTIMONY, _medium, loss=_WHO_LOST, named=True
     ),
     EDGE_CHANGES: InternalTopic(
-        "edges: who changed webhooks", True, _TESTIMONY, loss=_WHO_LOST, named=True
+        "edges: who changed webhooks",
+        True,
+        # Who writes there is not the broker: time and author (`authorship`) are the broker's all the same.
+        {**_TESTIMONY, "message.timestamp.type": "LogAppendTime"},
+        loss=_WHO_LOST,
+        named=True,
     ),
     HEALTH: InternalTopic(
         "the broker: how it is",
