@@ -19,12 +19,12 @@ PIECE_BYTES = 64 * 1024
 _log = logging.getLogger("headwater.edges")
 
 
-class Outgoing(Response):
-    """`held` has its bytes already; they are given back when it has been taken, or is ended."""
+class Pieces(Response):
+    """A body that goes out piece by piece, each within `slow_s`."""
 
-    def __init__(self, body: bytes, media_type: str, held: Held, slow_s: float) -> None:
+    def __init__(self, body: bytes, media_type: str, slow_s: float) -> None:
         super().__init__(body, media_type=media_type)
-        self._held, self._slow_s = held, slow_s
+        self._slow_s = slow_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -33,8 +33,6 @@ class Outgoing(Response):
             # The server closes the connection of an answer that was not ended.
             counts.refused("http", "slow")
             _log.warning("an answer was ended: its client took nothing for %g s", self._slow_s)
-        finally:
-            self._held.give(len(self.body))
 
     async def _sent(self, send: Send) -> None:
         head: Message = {
@@ -51,3 +49,17 @@ class Outgoing(Response):
     async def _piece(self, send: Send, piece: bytes, *, is_last: bool) -> None:
         async with asyncio.timeout(self._slow_s):
             await send({"type": "http.response.body", "body": piece, "more_body": not is_last})
+
+
+class Outgoing(Pieces):
+    """`held` has its bytes already; they are given back when it has been taken, or is ended."""
+
+    def __init__(self, body: bytes, media_type: str, held: Held, slow_s: float) -> None:
+        super().__init__(body, media_type, slow_s)
+        self._held = held
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._held.give(len(self.body))
