@@ -105,7 +105,9 @@ KEYED = ASKS + b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Ve
 @pytest.mark.parametrize(
     "head",
     [
-        pytest.param(b"GET / HTTP/1.1\r\n" + KEYED + b"Content-Length: 5\r\n\r\nhello", id="a body"),
+        pytest.param(
+            b"GET / HTTP/1.1\r\n" + KEYED + b"Content-Length: 5\r\n\r\nhello", id="a body"
+        ),
         pytest.param(
             b"GET / HTTP/1.1\r\n" + KEYED + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             id="a body in chunks",
@@ -114,9 +116,13 @@ KEYED = ASKS + b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Ve
         pytest.param(
             b"GET / HTTP/1.1\r\n" + KEYED + b"a: " + b"b" * 9_000 + b"\r\n\r\n", id="a long line"
         ),
-        pytest.param(b"GET /" + b"b" * 9_000 + b" HTTP/1.1\r\n" + KEYED + b"\r\n", id="a long path"),
+        pytest.param(
+            b"GET /" + b"b" * 9_000 + b" HTTP/1.1\r\n" + KEYED + b"\r\n", id="a long path"
+        ),
         pytest.param(b"GET /\xff HTTP/1.1\r\n" + KEYED + b"\r\n", id="a path that is no text"),
-        pytest.param(b"GET / HTTP/1.1\r\n" + KEYED + b"a: \xff\r\n\r\n", id="a line that is no text"),
+        pytest.param(
+            b"GET / HTTP/1.1\r\n" + KEYED + b"a: \xff\r\n\r\n", id="a line that is no text"
+        ),
         pytest.param(b"GET / HTTP/1.0\r\n" + KEYED + b"\r\n", id="an old version"),
         pytest.param(b"POST / HTTP/1.1\r\n" + KEYED + b"\r\n", id="not GET"),
         pytest.param(b"GET / HTTP/1.1\r\n" + ASKS + b"\r\n", id="no key"),

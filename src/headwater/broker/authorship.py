@@ -2,8 +2,8 @@
 what it writes by the broker (`SIGNED`); pure.
 
 Produce calls `signed` before it looks at a request's batches, `excisions` the rest when it carries one out;
-whoever shows the audit reads the same headers. What a client writes about itself is a claim, and only repeated
-as one. In the headers of each record, as `wire.on_behalf` names them:
+whoever shows the audit reads the same headers. What a client writes about itself is a claim, and only
+repeated as one. In the headers of each record, as `wire.on_behalf` names them:
 
     headwater.principal     User:ann; whatever a client sends under these two names is taken off
     headwater.host          the address that it came from
@@ -110,7 +110,7 @@ def _signed_name(own: Mapping[uuid.UUID, str], asked: object) -> str | None:
 
 
 class _Signature:
-    """An author's, under one batch: the first for a topic's only partition, however often the topic is named."""
+    """An author's, under one batch: the first for a topic's one partition, however often it is named."""
 
     def __init__(self, author: Author) -> None:
         self._author = author

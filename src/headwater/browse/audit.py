@@ -2,8 +2,8 @@
 
 Two topics, written by the broker alone: `__headwater_changes` (topics, settings, users, permissions, quotas,
 groups) and `__headwater_audit` (excisions). Apache Kafka has neither, and then there is nothing to tell. A
-third is the edges': `__headwater_edge_changes` (webhook subscriptions), with the token that asked. Whoever may
-write that one tells only of webhooks, and under the name that the broker knows him by.
+third is the edges': `__headwater_edge_changes` (webhook subscriptions), with the token that asked. Whoever
+may write that one tells of webhooks only, and under the name that the broker knows him by.
 """
 
 from __future__ import annotations
@@ -57,7 +57,11 @@ class Entry:
 def newest(log: Log, count: int) -> list[Entry]:
     """The newest first, at most so many."""
     found: list[Entry] = []
-    for topic, read in ((CHANGES, change_of), (EDGE_CHANGES, edge_change_of), (EXCISIONS, excision_of)):
+    for topic, read in (
+        (CHANGES, change_of),
+        (EDGE_CHANGES, edge_change_of),
+        (EXCISIONS, excision_of),
+    ):
         try:
             records = page(log, topic, back=True, limit=count).records
         except NotThere:
@@ -88,7 +92,7 @@ def change_of(record: Record) -> Entry | None:
 
 
 def edge_change_of(record: Record) -> Entry | None:
-    """What the edges tell, or somebody who would pass for them: who it is the broker says, all else is a claim."""
+    """What the edges tell, or who would pass for them: who that is, the broker says; the rest is a claim."""
     said = _object(record)
     if said is None or "what" not in said:
         return None

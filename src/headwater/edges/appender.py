@@ -3,9 +3,9 @@
     stored = await appender.append("orders", [Draft(b"k", b"v")])
 
 What is on its way is counted in bytes, and beyond the bound a sender is told to come again (`Overloaded`),
-before anything of its request is taken. Where records are many, all that is done with each of them is done in a
-thread: a hundred thousand fit into a few kilobytes of a body, and take seconds. Records of many share a batch (`producers`): one that is refused for
-the batch's size goes again alone, so that only a record that is too large by itself is told so.
+before anything of its request is taken. Where they are many, what is done with each is done in a thread: a
+hundred thousand fit into a small body, and take seconds. Records of many share a batch (`producers`): one
+that is refused for the batch's size goes again alone, so only one that is too large by itself is told so.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ RETRY_AFTER_S = 1.0
 _CLOSE_S = 10.0
 AT_ONCE_RECORDS = 200
 """So many are dealt with where requests arrive."""
-THREADS, THREADS_OF_ONE = 2, 1
 Result = TypeVar("Result")
 _MEMORY_BYTES = 64
 """Of a record on its way, besides its bytes."""
@@ -65,7 +64,7 @@ class Appender:
         self._producers = Producers(self._producer)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._bulk = _bulk(log)
-        self._threads = Workers(THREADS, THREADS_OF_ONE, "appending")
+        self._threads = Workers(2, 1, "appending")
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()

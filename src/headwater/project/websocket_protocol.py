@@ -8,8 +8,8 @@ the socket brought in one turn: a kilobyte of packed zeros is a megabyte, and a 
 
 Packed messages count by what was sent, so whoever takes large ones must not take packed ones (`is_packed`).
 
-A head of which no WebSocket can come (with a body, with more or longer lines than `websockets` reads) is answered
-here: uvicorn by itself says nothing to it and waits for ever, before anybody has asked who is there.
+A head of which no WebSocket can come (with a body, with more or longer lines than `websockets` reads) is
+answered here: uvicorn by itself says nothing to it and waits for ever, before it is asked who is there.
 """
 
 from __future__ import annotations

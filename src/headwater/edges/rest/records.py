@@ -22,11 +22,11 @@ from headwater.edges.answer_body import Pieces
 from headwater.edges.context import Context
 from headwater.edges.errors import Overloaded
 from headwater.edges.feeds.bodies import moment
+from headwater.edges.request_body import Incoming
 from headwater.edges.rest.access import NO_PARTITION, check_topic
 from headwater.edges.rest.answers import Json, RestError, Route, answered
 from headwater.edges.rest.cluster import Cluster
 from headwater.edges.rest.formats import BAD_RECORD, Bad, Produced, read
-from headwater.edges.request_body import Incoming
 from headwater.edges.schemas import Schemas
 from headwater.errors import HeadwaterError
 
@@ -100,11 +100,15 @@ class _Producing:
         self._context = context
         self._schemas = Schemas.of(context)
 
-    async def answer(self, cluster_id: str, topic: str, body: bytes, incoming: Incoming) -> Response:
+    async def answer(
+        self, cluster_id: str, topic: str, body: bytes, incoming: Incoming
+    ) -> Response:
         found = await self._taken_apart(topic, body)
         if not found:
             raise RestError(400, "the body is empty: send a JSON object for each record")
-        incoming.take(ANSWER_BYTES * len(found))  # before anything is stored: then it can be refused
+        incoming.take(
+            ANSWER_BYTES * len(found)
+        )  # before anything is stored: then it can be refused
         if (await self._context.appender.topics.find(topic)).is_compacted:
             found = [_keyed(topic, each) for each in found]
         good = [each for each in found if isinstance(each, Produced)]
