@@ -45,7 +45,7 @@ def test_columns_whose_names_differ_by_an_underscore_are_two_fields():
 def test_a_list_with_null_in_it_is_refused_by_its_column():
     numbers = (("type", "array"), ("items", {"type": "int32", "optional": True}))
     made, _ = encoder(Column("numbers", numbers))
-    with pytest.raises(SourceRefused, match="'numbers'.*null"):
+    with pytest.raises(SourceRefused, match=r"'numbers'.*null"):
         row(made, "[1,null]")
     assert row(made, "[1,2]")
 

@@ -136,7 +136,7 @@ def _read_one(
             if at < 0:
                 return types.int64(-1)
             if slot >= 0:
-                is_text = kind == STRING or kind == FIXED
+                is_text = kind in (STRING, FIXED)
                 found[slot, row] = at if is_text else _little(data, at, size)
                 lengths[slot, row] = size
                 there[slot, row] = 1
