@@ -136,10 +136,8 @@ def _read_one(
             if at < 0:
                 return types.int64(-1)
             if slot >= 0:
-                is_text = kind in (STRING, FIXED)
-                found[slot, row] = at if is_text else _little(data, at, size)
-                lengths[slot, row] = size
-                there[slot, row] = 1
+                value = at if kind in (STRING, FIXED) else _little(data, at, size)
+                found[slot, row], lengths[slot, row], there[slot, row] = value, size, 1
             at += size
         step += 1
     return at
