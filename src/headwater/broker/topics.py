@@ -69,8 +69,7 @@ class Topics:
         self._supervisor = supervisor
 
     async def open_all(self) -> None:
-        """At start: every partition that the catalogue names. Folders of deleted topics are removed,
-        others set aside; an internal topic's configs are put right."""
+        """At start: every partition of the catalogue. Folders of deleted topics go, others are set aside."""
         known = {
             (topic.name, number): topic.id
             for topic in self._catalogue.topics.values()
