@@ -71,6 +71,7 @@ class _Fetch:
         "_context",
         "_later",
         "_loop",
+        "_open",
         "_request",
         "_session",
         "_stable",
@@ -99,7 +100,9 @@ class _Fetch:
         self._watched: list[Partition] = []
         self._bytes_wanted = 0
         self._stable: dict[Partition, int] = {}
-        """How far readers of committed data may go, where a transaction is or was open in this wait."""
+        """How far readers of committed data could go when their partitions were last looked at."""
+        self._open: set[Partition] = set()
+        """Where a transaction is or was open in this wait."""
 
     def begin(self) -> Response | Later | Awaitable[Response]:
         if self._is_long:
@@ -185,20 +188,23 @@ class _Fetch:
         self._bytes_wanted = self._request.min_bytes - _size(rows)
         self._timer = self._broker.supervisor.later(seconds, "fetches", self._wake)
         self._broker.sessions.waiting.add(self._wake)
-        for asked in self._asked:
+        for asked, row in rows:
             partition = self._partition(asked)
             if partition is not None:
                 partition.watchers.add(self)
                 self._watched.append(partition)
-                if self._committed and partition.log.producers.has_any_open:
-                    self._stable[partition] = partition.log.last_stable_offset()
+                if self._committed:
+                    self._stable[partition] = row["last_stable_offset"]
+                    if partition.log.producers.has_any_open:
+                        self._open.add(partition)
 
     def grew(self, size: int, partition: Partition) -> None:
         """A partition has more; a size of nothing means that it is gone. Only this one is looked at: many
         wait, each for many."""
         try:
-            is_open = partition in self._stable or partition.log.producers.has_any_open
+            is_open = partition in self._open or partition.log.producers.has_any_open
             if self._committed and size and is_open:
+                self._open.add(partition)
                 self._grew_stable(partition)
                 return
         except Exception as error:
