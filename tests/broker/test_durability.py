@@ -220,7 +220,7 @@ def committed(wire: Wire) -> Any:
 def test_slow_partitions_keep_their_order_and_others_do_not_wait_for_their_answers(
     data: Path,
 ) -> None:
-    """A partition's slow sync occupies one of the disk threads; a transaction of three partitions has one left."""
+    """Slow syncs of three partitions, as of a small transaction, leave one of the disk threads."""
     disk = HandDisk()
     with serving(data, files=disk) as broker, broker.wire() as slow, broker.wire() as quick:
         broker.create("slow", 3)

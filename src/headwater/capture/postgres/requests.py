@@ -15,10 +15,11 @@ from headwater.capture.change import Record
 from headwater.capture.config import CaptureConfig
 from headwater.capture.envelope import dumps, quote
 from headwater.capture.errors import Misconfigured
+from headwater.capture.outbox import OPTIONAL, REQUIRED, Router
 from headwater.capture.postgres.catalog import Catalog, Table
 from headwater.capture.postgres.connection import Connection, identifier, literal, plain
 from headwater.capture.postgres.pgoutput import LogicalMessage
-from headwater.capture.postgres.relations import outbox_place
+from headwater.capture.postgres.relations import Relations, now_text, outbox_place
 from headwater.capture.source import Range, check_range
 
 REQUEST = "headwater.snapshot"
@@ -93,9 +94,26 @@ def condition(table: Table, within: Range) -> str:
     return " AND ".join(parts)
 
 
-def message_record(
-    name: str, message: LogicalMessage, now: str, time_us: int, xid: int | None
-) -> Record:
+class Messages:
+    """Logical messages of others as records: events of the outbox, or for readers of messages."""
+
+    def __init__(self, config: CaptureConfig, relations: Relations) -> None:
+        self._name, self._topics = config.name, relations.topics
+        self._prefix = config.option("outbox_prefix", "")
+        self._outbox: Router | None = None
+        if self._prefix:
+            self._outbox = Router(config.name, self._prefix, (*REQUIRED, *OPTIONAL))
+            self._topics[self._outbox.dead_letters] = None
+
+    def record(self, message: LogicalMessage, time_us: int, xid: int | None) -> Record:
+        if self._outbox is not None and message.prefix == self._prefix:
+            event = self._outbox.message(message.content)
+            self._topics[event[0]] = None
+            return event
+        return _record(self._name, message, now_text(), time_us, xid)
+
+
+def _record(name: str, message: LogicalMessage, now: str, time_us: int, xid: int | None) -> Record:
     """A message of somebody else's, for readers of the capture of that name."""
     value = (
         f'{{"op":"m"{now},'
