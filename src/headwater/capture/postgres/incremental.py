@@ -77,11 +77,11 @@ class Incremental:
         # A table that was added since is read while the others go on.
         known, published = position.get("schemas", {}), self._published()
         self.queue([table.collection for table in published if table.collection not in known])
-        self._partitions = partitions.Partitions(position.get("leaves"))
+        self._partitions = partitions.Partitions(config, position.get("leaves"))
         self._look()
 
     def _look(self) -> None:
-        """Partitions that came with their rows are read; of those that left it is told."""
+        """Partitions that came with their rows are read; what some have left, from its first row on."""
         came, told = self._partitions.look(self._connection, self._publication)
         self.queue([*came])
         self._given_up = told or self._given_up

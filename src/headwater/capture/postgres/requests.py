@@ -2,7 +2,8 @@
 `incremental`), and those of others, as records.
 
 {"tables": ["public.orders"], "where": "total > 100"}    read these again
-{"tables": ["public.orders"], "anew": true}              published just now: from the first row
+{"tables": ["public.orders"], "anew": true}              published just now, or with fewer partitions: from
+                                                         the first row, after a truncate event
 """
 
 from __future__ import annotations
@@ -35,9 +36,12 @@ def parse(content: str) -> tuple[list[str], str, bool] | None:
         return None
 
 
-def request(connection: Connection, tables: list[str], where: str | None = None) -> None:
+def request(
+    connection: Connection, tables: list[str], where: str | None = None, *, anew: bool = False
+) -> None:
     """Tell the capture that runs, through the database's own log."""
-    asked = {"tables": tables} if where is None else {"tables": tables, "where": where}
+    asked: dict[str, object] = {"tables": tables} | ({} if where is None else {"where": where})
+    asked |= {"anew": True} if anew else {}
     with plain():
         connection.execute("SELECT pg_logical_emit_message(true, %s, %s)", [REQUEST, dumps(asked)])
 
