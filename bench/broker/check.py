@@ -1,7 +1,8 @@
 """What checking every record of a produced batch costs: `python -m bench.broker.check`.
 
-CPU seconds per million records, for equal sizes (checked by columns) and varied ones (one by one), plain
-and compressed; beside them what the checksum and decompression of the same batches cost.
+CPU seconds per million records, for equal and varied sizes, plain and compressed, with the compiled form of
+the checks where there is one (HEADWATER_PLAIN=1: without); beside them what the checksum and decompression of
+the same batches cost.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from headwater.record import batch as batches
-from headwater.record import codecs
+from headwater.record import codecs, forms
 from headwater.record.records import Record, build
 
 COUNT = 5000
@@ -41,11 +43,12 @@ def seconds(function: Callable[[], object]) -> float:
 
 
 def main() -> None:
+    print(f"record checks: {forms.name()}")
     print(f"{'batch':24}{'whole check':>12}{'checksum':>10}{'decompress':>12}   s/million records")
     for name, data in cases():
-        whole = seconds(lambda data=data: batches.validate_produced(data))
-        checksum = seconds(lambda data=data: batches.check(data))
-        unpacked = seconds(lambda data=data: batches.payload(data))
+        whole = seconds(partial(batches.validate_produced, data))
+        checksum = seconds(partial(batches.check, data))
+        unpacked = seconds(partial(batches.payload, data))
         print(f"{name:24}{whole:12.3f}{checksum:10.3f}{unpacked:12.3f}")
 
 

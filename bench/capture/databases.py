@@ -85,7 +85,11 @@ class Postgres:
     @contextmanager
     def inserting(self, database: str) -> Iterator[Callable[[int], None]]:
         with psycopg.connect(self._server.url(database), autocommit=True) as connection:
-            yield lambda n: connection.execute("INSERT INTO orders VALUES (%s, 'x')", [n]) and None
+
+            def insert(number: int) -> None:
+                connection.execute("INSERT INTO orders VALUES (%s, 'x')", [number])
+
+            yield insert
 
     def url(self, database: str) -> str:
         return self._server.url(database)
@@ -209,7 +213,11 @@ class Mongo:
     @contextmanager
     def inserting(self, database: str) -> Iterator[Callable[[int], None]]:
         orders = self._server.client[database][TABLE]
-        yield lambda n: orders.insert_one({"_id": n, "id": n, "customer": "x"}) and None
+
+        def insert(number: int) -> None:
+            orders.insert_one({"_id": number, "id": number, "customer": "x"})
+
+        yield insert
 
     def url(self, database: str) -> str:
         return self._server.url(database)

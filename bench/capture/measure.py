@@ -68,7 +68,8 @@ class Reader:
 
     def rows(self, timeout_s: float = 0.05, count: int = 5000) -> list[bytes]:
         found = self._consumer.consume(count, timeout_s)
-        return [message.value() for message in found if message.error() is None and message.value()]
+        values = (message.value() for message in found if message.error() is None)
+        return [value for value in values if value]
 
     def next(self, timeout_s: float) -> bytes | None:
         """The next one as soon as it is here: `rows` gathers until its time is up, and would add that."""

@@ -91,11 +91,14 @@ def _show(results: Results) -> None:
 
 def _save(path: Path, about: dict[str, str | float], plan: Plan, results: Results) -> None:
     document = {
-        "machine": {k: v for k, v in about.items() if "kafka" not in k or k == "confluent_kafka"},
+        "machine": {
+            k: v
+            for k, v in about.items()
+            if k != "java" and ("kafka" not in k or k == "confluent_kafka")
+        },
         "plan": dataclasses.asdict(plan),
         "measurements": results.as_json(),
     }
-    del document["machine"]["java"]  # type: ignore[attr-defined]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=1) + "\n")
 

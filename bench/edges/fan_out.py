@@ -120,6 +120,6 @@ class _Beside:
         while not self._stop.is_set():
             message = self._consumer.poll(0.2)
             if message is not None and message.error() is None:
-                value = message.value()
+                value = message.value() or b""
                 at = value.index(STAMP) + len(STAMP)
                 self._times_ns.append(time.monotonic_ns() - int(value[at:-1]))

@@ -66,7 +66,7 @@ class Log:
         while True:
             message = consumer.poll(1.0)
             if message is not None and message.error() is None:
-                value = json.loads(message.value())
+                value = json.loads(message.value() or b"")
                 said = json.dumps({"offset": message.offset(), "value": value})
                 event = f"id: {message.offset()}\ndata: {said}\n\n".encode()
                 loop.call_soon_threadsafe(self._hand_out, topic, event)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import uvloop
 
@@ -79,8 +80,13 @@ class Ours:
     def history(self, events: int, accounts: int, snapshot_every: int = 0) -> str:
         """A topic with so many events."""
         name = self._fresh()
-        options = {"owns": "all", "partitions": 1, "snapshot_every": snapshot_every}
-        with BlockingApplication(bank.accounts(name), self._broker.bootstrap, **options) as app:
+        with BlockingApplication(
+            bank.accounts(name),
+            self._broker.bootstrap,
+            owns="all",
+            partitions=1,
+            snapshot_every=snapshot_every,
+        ) as app:
             for n in range(0, events, FILL * 4):
                 sent = [
                     app.submit(f"account-{(n // FILL + k) % accounts}", Fill(FILL))
@@ -102,6 +108,7 @@ class Ours:
         """Every event, typed, into a function that keeps the balances."""
         balances: dict[str, int] = {}
         count = 0
+        event: Any
         began = time.perf_counter()
         with Reader(bank.accounts(name), self._broker.bootstrap) as reader:
             for _, events in reader.replay():

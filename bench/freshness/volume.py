@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,8 @@ def _groups(spark: Any, folder: Path, size: int) -> float:
     import numpy as np
     import pyarrow as pa
     from pyspark.sql import functions as F  # noqa: N812
-    from pyspark.sql.types import StructType
 
+    from bench.views.tables import columns_of
     from headwater.views.tables.decoder import Table
     from headwater.views.tables.frames import computing
     from headwater.views.tables.planner import empty_frames, marked, plan
@@ -57,7 +58,7 @@ def _groups(spark: Any, folder: Path, size: int) -> float:
         grouped = marked(frames[0], 0).groupBy("city")
         return grouped.agg(F.count("*").alias("n"), F.sum("cents").alias("cents"))
 
-    table = Table("orders", StructType.fromDDL("id BIGINT, city BIGINT, cents BIGINT"), ("id",))
+    table = Table("orders", columns_of("id BIGINT, city BIGINT, cents BIGINT"), ("id",))
     made = plan("totals", ("city",), function(spark, empty_frames(spark, [table])), [table])
     upkeep = Upkeep(made, folder)
     compute = computing(spark, made, function, folder)
@@ -85,7 +86,7 @@ def _groups(spark: Any, folder: Path, size: int) -> float:
         numbers = np.arange(size) if turn == 0 else np.arange(1000) * (size // 1000)
         changes = changed(numbers, turn)
         before = cpu_s(os.getpid())
-        upkeep.apply(turn, lambda given=changes: [given], compute, lambda _: None)
+        upkeep.apply(turn, partial(list, (changes,)), compute, lambda _: None)
         spent.append(cpu_s(os.getpid()) - before)
     upkeep.close()
     return sorted(spent[3:])[len(spent[3:]) // 2]
@@ -112,7 +113,6 @@ def touched(home: Path, *, quick: bool) -> Figures:
 def _spark(home: Path) -> Any:
     from headwater.pipelines.session import session
 
-    home.mkdir(parents=True, exist_ok=True)
     spark = session("local[2]", log_file=home / "spark.log")
     try:
         yield spark
@@ -179,7 +179,9 @@ def main() -> None:
 
     row, *quick, folder = sys.argv[1:]
     begin = time.monotonic()
-    found = VOLUMES[row](Path(folder) / row, quick=bool(quick))
+    home = Path(folder) / row
+    home.mkdir()
+    found = VOLUMES[row](home, quick=bool(quick))
     print(json.dumps({**found, "whole_s": time.monotonic() - begin}))
 
 

@@ -153,7 +153,7 @@ def _some_auction(seed: int, event: int, field: int) -> int:
 @njit(cache=True, nogil=True)
 def _price(seed: int, event: int, field: int) -> int:
     part = (chance(seed, event, field) >> np.uint64(11)) * (1.0 / (1 << 53))
-    return np.int64(round(10.0 ** (part * 6.0) * 100.0))
+    return round(10.0 ** (part * 6.0) * 100.0)
 
 
 @njit(cache=True, nogil=True)

@@ -58,12 +58,12 @@ def run(
 ) -> Iterator[tuple[str, Figures | str]]:
     """Each query with its figures, or with why it has none."""
     command = [
-        interpreter(),
+        str(interpreter()),
         "-m",
         "bench.nexmark.flink_peer",
         bootstrap,
-        connector(),
-        home,
+        str(connector()),
+        str(home),
         *queries,
     ]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONWARNINGS": "ignore"}

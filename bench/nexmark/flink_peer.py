@@ -12,6 +12,8 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 from bench.broker import meter
 from bench.nexmark.flink_queries import QUERIES, SETTINGS, tables
@@ -67,11 +69,11 @@ def measure(environment, query: str, folder: str) -> dict[str, object]:  # type:
     }
 
 
-def _type(kind: object) -> str:
+def _type(kind: Any) -> str:
     return str(kind._sql_type()) if hasattr(kind, "_sql_type") else _SQL[type(kind).__name__](kind)
 
 
-_SQL = {
+_SQL: dict[str, Callable[[Any], str]] = {
     "BigIntType": lambda kind: "BIGINT",
     "IntType": lambda kind: "INT",
     "DecimalType": lambda kind: f"DECIMAL({kind.precision}, {kind.scale})",

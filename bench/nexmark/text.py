@@ -33,7 +33,7 @@ def literals(*texts: str) -> tuple[Bytes, NDArray[np.int64]]:
 
 
 @njit(cache=True, nogil=True)
-def chance(seed: int, event: int, field: int) -> int:
+def chance(seed: int, event: int, field: int) -> np.uint64:
     """A random number of 64 bits (SplitMix64)."""
     mixed = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(event) * np.uint64(
         0xD1B54A32D192ED03
@@ -47,7 +47,7 @@ def chance(seed: int, event: int, field: int) -> int:
 @njit(cache=True, nogil=True)
 def below(seed: int, event: int, field: int, limit: int) -> int:
     """A random number from 0 to limit - 1."""
-    return np.int64(chance(seed, event, field) % np.uint64(limit))
+    return int(chance(seed, event, field) % np.uint64(limit))
 
 
 @njit(cache=True, nogil=True)

@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from bench.broker import machine
@@ -127,7 +128,7 @@ class Run:
                 folder = self._home / f"{peers.PACKAGES[peer]}-{kind}-{keys}"
                 rows = min(self._rows, peers.QUIX_ROWS) if peer == peers.QUIX else self._rows
                 words = [kind, bootstrap, f"keys-{keys}", str(rows), str(folder)]
-                yield peer, lambda peer=peer, words=words: peers.run(peer, words)
+                yield peer, partial(peers.run, peer, words)
         if kind == "patterns":
             yield peers.ESPER, lambda: peers.esper_patterns(data.events(self._rows, keys, 1))
 

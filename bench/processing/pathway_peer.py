@@ -24,7 +24,7 @@ def main() -> None:
     operator, bootstrap, stem, rows, _ = sys.argv[1:6]
     import pathway as pw
 
-    class Row(pw.Schema):
+    class Row(pw.Schema):  # type: ignore[misc,unused-ignore]
         k: str
         x: int
         ms: int

@@ -15,6 +15,7 @@ import sys
 import time
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 WINDOW_S, GAP_S, RANGE_S = 10, 2, 1
 
@@ -41,7 +42,7 @@ def main() -> None:
             began[1] = time.perf_counter()
             app.stop()
 
-    def frame(name: str) -> object:
+    def frame(name: str) -> Any:
         return app.dataframe(app.topic(name, value_deserializer="json")).update(note)
 
     if operator in ("windows", "sessions"):

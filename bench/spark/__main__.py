@@ -9,6 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from bench.broker import machine
 from bench.broker.contestants import HEADWATER_OS, KAFKA_OS, CannotRun, running
 from bench.spark import first, latency, replay, report
@@ -97,11 +99,11 @@ class _Session:
 
     def __init__(self, more: dict[str, str] | None = None) -> None:
         self._more = more
-        self._found = None
+        self._found: SparkSession | None = None
         self.is_warm = False
 
     @property
-    def spark(self):  # type: ignore[no-untyped-def]
+    def spark(self) -> SparkSession:
         if self._found is None:
             self._found = session(more=self._more)
         return self._found

@@ -66,7 +66,7 @@ def _run(words: list[str], home: Path) -> tuple[float, float]:
         done = subprocess.Popen(
             [sys.executable, "-m", "headwater", *words],
             cwd=home,
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY / "src")},
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=said,

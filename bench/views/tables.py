@@ -30,6 +30,7 @@ import headwater.testing
 from bench.broker.meter import cpu_s
 from headwater.pipelines.driver_query import DriverQuery, Work
 from headwater.pipelines.session import session
+from headwater.pipelines.slots import slots_of
 from headwater.pipelines.table_views import _reader, _source
 from headwater.views.applier import Applying
 from headwater.views.tables.decoder import COLUMNS, Table
@@ -92,7 +93,7 @@ class Bench:
         _create(bootstrap, self.names)
         self._to, self._moves, self._customers = to, 0, size
         self.following: Timed | None = None
-        self.query = DriverQuery(self._work(), once=False)
+        self.query = DriverQuery(self._work(), slots_of(spark), once=False)
 
     def _work(self) -> Work:
         options = {
@@ -114,8 +115,8 @@ class Bench:
 
     def _made(self, spark: SparkSession) -> Timed:
         tables = [
-            Table(self.names[0], StructType.fromDDL(ORDERS), ("id",)),
-            Table(self.names[1], StructType.fromDDL(CUSTOMERS), ("customer",)),
+            Table(self.names[0], columns_of(ORDERS), ("id",)),
+            Table(self.names[1], columns_of(CUSTOMERS), ("customer",)),
         ]
         made = plan("joined", ("id",), joined(spark, empty_frames(spark, tables)), tables)
         place = self.folder / "checkpoint"
@@ -197,6 +198,12 @@ class Bench:
 
     def close(self) -> None:
         self.query.stop()
+
+
+def columns_of(ddl: str) -> StructType:
+    found = StructType.fromDDL(ddl)
+    assert isinstance(found, StructType)
+    return found
 
 
 def _create(bootstrap: str, names: tuple[str, ...]) -> None:

@@ -24,13 +24,13 @@ from headwater.log.cleaned_segment import CannotCompact, CleanedSegment
 from headwater.log.compaction_plan import Made, Result, Source
 from headwater.log.compactor import UNREADABLE_MAX
 from headwater.log.files import Files, FileSystem
-from headwater.log.latest import offsets_of, payload_of, read_keys
 from headwater.log.segment import CorruptSegment
 from headwater.log.sources import batches_of, damage
 from headwater.log.survivors import emptied, with_records
 from headwater.record import batch as batches
 from headwater.record.batch import BatchHeader, Buffer
 from headwater.record.errors import RecordError
+from headwater.record.keys import offsets_of, payload_of, read_keys
 
 KNOWN_BYTES_MAX = 16 * 1024**2
 """Of keys that are remembered because they may come again."""
@@ -39,7 +39,7 @@ _KNOWN_BYTES = 150
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Selection:
     """Which records are to go: those of one key, or those in a range of offsets."""
 
     salt: str = ""
@@ -49,7 +49,7 @@ class Target:
     last_offset: int = -1
 
     @classmethod
-    def of_key(cls, key: bytes, salt: str) -> Target:
+    def of_key(cls, key: bytes, salt: str) -> Selection:
         return cls(salt=salt, digest=hashlib.sha256(bytes.fromhex(salt) + key).hexdigest())
 
     def matcher(self) -> Callable[[bytes | None], bool]:
@@ -79,7 +79,7 @@ class Work:
     """What the process is told."""
 
     sources: tuple[Source, ...]
-    target: Target
+    target: Selection
     index_interval_bytes: int
     dry_run: bool = False
     aborted: tuple[AbortedTransaction, ...] = ()
@@ -101,7 +101,7 @@ class Work:
     def from_json(cls, text: str) -> Work:
         fields = json.loads(text)
         fields["sources"] = tuple(Source(*numbers) for numbers in fields["sources"])
-        fields["target"] = Target(**fields["target"])
+        fields["target"] = Selection(**fields["target"])
         fields["aborted"] = tuple(AbortedTransaction(*entry) for entry in fields["aborted"])
         return cls(**fields)
 

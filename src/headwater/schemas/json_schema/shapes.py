@@ -113,6 +113,27 @@ class Node(NamedTuple):
             node = node.target(reference)
         raise InvalidSchema("Invalid schema: a $ref leads to itself")
 
+    def alone(self) -> Node:
+        """Where its `$ref` leads, and out of each `allOf`, `anyOf` and `oneOf` of nothing but it."""
+        node = self.followed()
+        for _ in range(_HOPS_MAX):
+            word = only_word(node.value)
+            if word is None or not isinstance(node.value, dict):
+                break
+            node = node.inside(node.value[word][0]).followed()
+        return node
+
+
+def only_word(value: object) -> str | None:
+    """`allOf`, `anyOf` or `oneOf`, where it has one part and nothing beside it restricts anything."""
+    if not isinstance(value, dict):
+        return None
+    words = [
+        each for each in value if each not in _ANNOTATIONS or each in ("$ref", "$id", "format")
+    ]
+    several = value.get(words[0]) if len(words) == 1 and words[0] in SEVERAL else None
+    return words[0] if isinstance(several, list) and len(several) == 1 else None
+
 
 def restricts_beside(value: object) -> bool:
     """Whether anything beside its `$ref` may."""
