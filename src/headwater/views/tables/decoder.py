@@ -71,10 +71,15 @@ class Decoder:
     small batch more than all the rest.
     """
 
-    def __init__(self, tables: Sequence[Table], refuse: Refuse = bad_values.stop) -> None:
-        """`refuse` gets the values that cannot be read, before any change of the batch is handed out."""
+    def __init__(
+        self, tables: Sequence[Table], refuse: Refuse = bad_values.stop, *, plainly: bool = False
+    ) -> None:
+        """`refuse` gets the values that cannot be read, before any change of the batch is handed out.
+        `plainly`: each value is parsed once, and `doubt` says of which that does not decide; what such
+        a record changes is then not told. Of tables that `may_be_quick` alone."""
         self._tables = tables
         self._refuse = refuse
+        self._plainly = plainly
         self._prepared: tuple[list[Column], ...] | None = None
 
     def frame(self, records: DataFrame, *more: str) -> DataFrame:
@@ -156,18 +161,23 @@ class Decoder:
 
         columns = [F.col(name) for name in ("topic", "p", "o")]
         columns.append(F.col("value").isNull().alias("empty"))
-        bad = ~F.col("whole")
+        bad, doubt = ~F.col("whole"), F.lit(False)
         for n, table in enumerate(self._tables):
-            said = _said(table, n)
+            said = _said(table, n, plainly=self._plainly)
             bad = bad | F.coalesce(said.pop("bad"), F.lit(False))
+            if self._plainly:
+                mine = (F.col("topic") == table.topic) & F.col("value").isNotNull()
+                doubt = doubt | (mine & ~F.coalesce(_fits(table, n), F.lit(False)))
             columns += [each.alias(f"{name}{n}") for name, each in said.items()]
-        return [*columns, F.when(bad, F.col("value")).alias("bad")]
+        columns.append(F.when(bad, F.col("value")).alias("bad"))
+        return [*columns, doubt.alias("doubt")] if self._plainly else columns
 
     def _changing(self) -> list[Column]:
         from pyspark.sql import functions as F  # noqa: N812
 
         own = [_change(table, n).alias(f"t{n}") for n, table in enumerate(self._tables)]
-        return [*(F.col(name) for name in ("topic", "p", "o", "bad")), *own]
+        names = ["topic", "p", "o", "bad", *(["doubt"] if self._plainly else [])]
+        return [*(F.col(name) for name in names), *own]
 
 
 def state_schema(table: Table, spark: object) -> StructType:
@@ -205,24 +215,36 @@ def _forms(table: Table) -> StructType:
     return StructType([*either, *wrapped])
 
 
-def _said(table: Table, number: int) -> dict[str, Column]:
-    """The parts of a value, null in records of other topics and in those without a value."""
+def _said(table: Table, number: int, *, plainly: bool) -> dict[str, Column]:
+    """The parts of a value, null in records of other topics and in those without a value; `plainly`: as if it
+    fitted."""
     from pyspark.sql import functions as F  # noqa: N812
 
     mine = (F.col("topic") == table.topic) & F.col("value").isNotNull()
-    said = _strictly(table)
     if may_be_quick(table):
-        parsed = F.col(f"parsed{number}")
-        fits = parsed.isNotNull() & parsed[BROKEN].isNull()
-        fits = fits & ~is_misread(F.col("value"), _forms(table))
-        if (doubt := may_be_rounded(F.col("value"), table.row)) is not None:
-            fits = fits & ~doubt
-        if (twice := has_key_twice(parsed, _forms(table))) is not None:
-            fits = fits & ~twice
-        quick = {**_from_forms(table, parsed), "bad": F.lit(False)}
-        said = {name: F.when(fits, quick[name]).otherwise(said[name]) for name in said}
+        said = {**_from_forms(table, F.col(f"parsed{number}")), "bad": F.lit(False)}
+        if not plainly:
+            fits, strictly = _fits(table, number), _strictly(table)
+            said = {name: F.when(fits, said[name]).otherwise(strictly[name]) for name in said}
+    else:
+        assert not plainly, table.topic
+        said = _strictly(table)
     said = {name: F.when(mine, each) for name, each in said.items()}
     return {**said, "by": F.when(F.col("topic") == table.topic, _key_row(table))}
+
+
+def _fits(table: Table, number: int) -> Column:
+    """Whether one parse has told all that a value says."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    parsed = F.col(f"parsed{number}")
+    fits = parsed.isNotNull() & parsed[BROKEN].isNull()
+    fits = fits & ~is_misread(F.col("value"), _forms(table))
+    if (doubt := may_be_rounded(F.col("value"), table.row)) is not None:
+        fits = fits & ~doubt
+    if (twice := has_key_twice(parsed, _forms(table))) is not None:
+        fits = fits & ~twice
+    return fits
 
 
 def _change(table: Table, number: int) -> Column:
