@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headwater.views.tables.decoder import Decoder, Table, may_be_quick
+from headwater.views.tables.decoder import Decoder, Table
+from headwater.views.tables.value_forms import may_be_quick
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
