@@ -31,7 +31,7 @@ from bench.broker import wire
 from headwater.browse.health import HealthReader
 from headwater.client.log import Log
 from headwater.log.checkpoints import CLEANED_OFFSETS
-from headwater.log.excision import Target
+from headwater.log.excision import Selection
 from headwater.project.broker_process import BrokerProcess
 from headwater.record import records
 
@@ -112,7 +112,7 @@ async def excise(bootstrap: str, seconds: float) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
     until, number = time.monotonic() + seconds, 0
     while time.monotonic() < until:
-        target = Target.of_key(b"key-%d" % (number % 500), "00" * 16)
+        target = Selection.of_key(b"key-%d" % (number % 500), "00" * 16)
         request = {
             "id": uuid.uuid4().hex,
             "topic": "plain",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from headwater.broker.partition import Partition
 from headwater.log import compaction
-from headwater.log.excision import Target
+from headwater.log.excision import Selection
 from headwater.log.partition import StorageFailed
 from headwater.record import batch as batches
 from tests.broker.disks import HandDisk
@@ -86,7 +86,7 @@ def test_an_excision_comes_to_its_end_though_the_partition_is_never_idle(data: P
         broker.create("t")
         assert produce(wire, "t", batch([(b"gone", b"1")])).error_code is ErrorCode.none
         partition = broker.broker.topics.partitions["t", 0]
-        target = Target.of_key(b"gone", "00")
+        target = Selection.of_key(b"gone", "00")
         with always_written(broker, partition):
             excising = broker.begin(
                 broker.broker.excisions._excise_partition(partition, target, False)

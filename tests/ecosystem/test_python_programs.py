@@ -1,20 +1,27 @@
-"""Quix Streams and Faust, each in an environment of its own: words are counted."""
+"""Quix Streams, Faust, Flink and Spark's Kafka connector: words are counted, also after a kill."""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
+from bench.nexmark import flink
+from headwater.pipelines import maven
 from tests.compat.cluster import Cluster
 from tests.compat.confluent import consumer, producer, send
+from tests.compat.missing import CANNOT, skip_or_fail
 from tests.ecosystem.programs import of_page, python_of, running
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
-LINES = ("to be or not to be", "that is the question", "to sleep no more")
-WANTED = Counter(word for line in LINES for word in line.split())
+LINES = ("to be or not to be", "that is the question")
+MORE = ("to sleep no more", "to die to sleep")
+Program = tuple[list[str], dict[str, str]]
+"""The command but for the file, and what the page's snippet calls otherwise."""
 
 
 @pytest.fixture(scope="module")
@@ -29,44 +36,79 @@ def environments(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], st
     return python
 
 
-@pytest.mark.parametrize(
-    ("section", "package", "words"),
-    [
-        ("Quix Streams", "quixstreams", ()),
-        ("Faust", "faust-streaming", ("worker", "-l", "warn")),
-    ],
-)
+@pytest.fixture
+def program(
+    request: pytest.FixtureRequest, environments: Callable[[str], str], tmp_path: Path
+) -> Program:
+    state = str(tmp_path / "state")
+    match request.getfixturevalue("section"):
+        case "Quix Streams":
+            return [environments("quixstreams")], {'"state"': f'"{state}"'}
+        case "Faust":
+            return [environments("faust-streaming")], {'"state"': f'"{state}"'}
+        case "Flink":
+            return _flink(state)
+        case _:
+            jars = ",".join(map(str, _fetched(maven.spark_connector)))
+            return [sys.executable], {'"state"': f'"{state}"', "spark-kafka.jar": jars}
+
+
+@pytest.mark.parametrize("section", ["Quix Streams", "Faust", "Flink", "Spark's Kafka connector"])
 def test_words_are_counted(
-    section: str,
-    package: str,
-    words: tuple[str, ...],
-    cluster: Cluster,
-    environments: Callable[[str], str],
-    new_name: Callable[[], str],
-    tmp_path: Path,
+    section: str, program: Program, cluster: Cluster, new_name: Callable[[], str], tmp_path: Path
 ) -> None:
+    """What is killed goes on, or begins anew: either way each word has its count in the end."""
     lines, counts = cluster.create_topic(new_name()), cluster.create_topic(new_name())
-    named = {
-        "127.0.0.1:9092": cluster.bootstrap,
-        '"word-count"': f'"{new_name()}"',
-        '"lines"': f'"{lines}"',
-        '"words"': f'"{counts}"',
-        '"state"': f'"{tmp_path / "state"}"',
-    }
-    program = tmp_path / "count.py"
-    program.write_text(of_page(section, named), encoding="utf-8")
-    send(producer(cluster), lines, LINES, key="k")
+    command, replaced = program
+    named = {"127.0.0.1:9092": cluster.bootstrap, **replaced, **_topics(section, lines, counts)}
+    if section != "Spark's Kafka connector":
+        named["word-count"] = new_name()
+    file = tmp_path / "count.py"
+    file.write_text(of_page(section, named), encoding="utf-8")
+    words = ["worker", "-l", "warn"] if section == "Faust" else []
     found: dict[str, int] = {}
-    with (
-        running([environments(package), str(program), *words], tmp_path / "log") as started,
-        consumer(cluster, new_name(), isolation_level="read_committed") as reader,
-    ):
+    with consumer(cluster, new_name(), isolation_level="read_committed") as reader:
         reader.subscribe([counts])
 
-        def are_counted() -> bool:
-            for each in reader.consume(1000, 0.2):
-                assert not each.error(), each.error()
-                found[each.key().decode()] = int(each.value())
-            return found == WANTED
+        def counted(wanted: Iterable[str]) -> Callable[[], bool]:
+            def asked() -> bool:
+                for each in reader.consume(1000, 0.2):
+                    assert not each.error(), each.error()
+                    value = json.loads(each.value())
+                    found[each.key().decode()] = value["n"] if section == "Flink" else value
+                return found == Counter(word for line in wanted for word in line.split())
 
-        started.until(are_counted, "the words to be counted")
+            return asked
+
+        for sent, wanted in ((LINES, LINES), (MORE, LINES + MORE)):
+            send(producer(cluster), lines, sent, key="k")
+            with running([*command, str(file), *words], tmp_path / "log") as started:
+                started.until(counted(wanted), "the words to be counted")
+
+
+def _topics(section: str, lines: str, counts: str) -> dict[str, str]:
+    """In Flink a table has the topic's name: the topic alone is another."""
+    if section != "Flink":
+        return {'"lines"': f'"{lines}"', '"words"': f'"{counts}"'}
+    return {
+        "'topic' = 'lines'": f"'topic' = '{lines}'",
+        "'topic' = 'words'": f"'topic' = '{counts}'",
+    }
+
+
+def _flink(state: str) -> Program:
+    try:
+        python, jar = flink.interpreter(), flink.connector()
+    except flink.Missing as missing:
+        skip_or_fail(f"Flink {CANNOT}: {missing}")
+        raise AssertionError("unreachable") from missing
+    replaced = {"/jars/flink-sql-connector-kafka.jar": str(jar), "file:///state": f"file://{state}"}
+    return [str(python)], replaced
+
+
+def _fetched(jars: Callable[[], tuple[Path, ...]]) -> tuple[Path, ...]:
+    try:
+        return jars()
+    except maven.NotFetched as error:
+        skip_or_fail(f"Spark's Kafka connector {CANNOT}: {error.args[0]}")
+        raise AssertionError("unreachable") from error

@@ -21,7 +21,7 @@ from tests.fuzz.attack import Attack
 from tests.fuzz.trial import known_requests, tracebacks, under_attack
 
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"
-COUNT = 1_000_000 if SOAK else 12_000
+COUNT = 1_000_000 if SOAK else 100_000
 """Looked at; more than twice as many are sent: what follows a wrong one goes with its connection."""
 COUNT_SECURED = 300_000 if SOAK else 3000
 SETTINGS = (

@@ -12,7 +12,7 @@ from pathlib import Path
 from headwater.log import compaction
 from headwater.log.compaction_plan import Plan, Source
 from headwater.log.config import LogConfig
-from headwater.log.excision import Target, Work, excise
+from headwater.log.excision import Selection, Work, excise
 from headwater.log.files import FileSystem
 from headwater.log.partition import PartitionLog
 from headwater.log.recovery import open_partition
@@ -107,7 +107,7 @@ class HoledLog:
         segments = [each for each in self.log.segments[:-1] if each.size]
         sources = tuple(Source(s.base_offset, s.next_offset, s.size) for s in segments)
         aborted = tuple(entry for segment in segments for entry in segment.aborted)
-        work = Work(sources, Target.of_key(key, SALT), 4096, aborted=aborted)
+        work = Work(sources, Selection.of_key(key, SALT), 4096, aborted=aborted)
         result = excise(self.files, self.folder, work)
         groups = tuple((source,) for source in sources)
         plan = Plan(groups, 0, 0, 0, 4096, {}, segments=tuple(segments))

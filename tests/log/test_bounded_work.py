@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tracemalloc
 
-from headwater.log.excision import KNOWN_BYTES_MAX, Target
+from headwater.log.excision import KNOWN_BYTES_MAX, Selection
 from headwater.log.latest import Latest
 from headwater.record import batch as batches
 from headwater.record import codecs, records
@@ -63,7 +63,7 @@ def test_every_newest_tombstone_is_known_however_many_came_before() -> None:
 
 def test_the_keys_that_an_excision_has_looked_at_are_held_within_a_bound() -> None:
     key = b"wanted" + bytes(100 * KIBIBYTE)
-    matches = Target.of_key(key, SALT).matcher()
+    matches = Selection.of_key(key, SALT).matcher()
     tracemalloc.start()
     try:
         for number in range(1000):
@@ -74,4 +74,6 @@ def test_the_keys_that_an_excision_has_looked_at_are_held_within_a_bound() -> No
     finally:
         tracemalloc.stop()
     assert held < 2 * KNOWN_BYTES_MAX
-    assert hashlib.sha256(bytes.fromhex(SALT) + key).hexdigest() == Target.of_key(key, SALT).digest
+    assert (
+        hashlib.sha256(bytes.fromhex(SALT) + key).hexdigest() == Selection.of_key(key, SALT).digest
+    )

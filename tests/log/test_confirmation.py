@@ -137,6 +137,25 @@ def test_the_recovery_point_does_not_jump_when_durability_changes_to_disk() -> N
     assert checkpointed(disk, "t 0 2")
 
 
+@pytest.mark.parametrize("number", [0, -1])
+def test_a_file_that_goes_under_a_commit_fails_it_if_records_of_it_are_there(number: int) -> None:
+    """Else retention may have had it: it waits to be synced only because durability was "os"."""
+    disk = FaultyDisk()
+    log = opened(disk).open_log("t", 0, LAZY)
+    append(log, *[b"." * 400] * 4)
+    log.config = replace(LAZY, durability="disk")
+    data = records.build([Record(0, NOW_MS, None, b"last")])
+    log.stage(data, batches.read_header(data), NOW_MS)
+    commit = log.take()
+    assert commit is not None and log.segments[0] in commit.unsynced
+    disk.remove(log.segments[number].path(".log"))
+    if number == 0:
+        commit.run()
+        return
+    with pytest.raises(SyncFailed, match="removed, moved or replaced"):
+        commit.run()
+
+
 @pytest.mark.parametrize("operation", ["sync", "sync_dir"])
 def test_a_recovery_that_is_not_confirmed_says_so(operation: str) -> None:
     disk = FaultyDisk()

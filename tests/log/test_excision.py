@@ -9,7 +9,7 @@ import pytest
 from headwater.log import compaction
 from headwater.log.compaction_plan import Plan, Result, Source
 from headwater.log.config import LogConfig
-from headwater.log.excision import Target, Work, excise
+from headwater.log.excision import Selection, Work, excise
 from headwater.log.partition import PartitionLog
 from headwater.log.recovery import open_partition
 from headwater.record import batch as batches
@@ -47,7 +47,7 @@ def filled(disk: FaultyDisk, codec: int) -> PartitionLog:
     return log
 
 
-def work_on(log: PartitionLog, target: Target, *, dry_run: bool = False) -> Work:
+def work_on(log: PartitionLog, target: Selection, *, dry_run: bool = False) -> Work:
     sources = tuple(Source(s.base_offset, s.next_offset, s.size) for s in log.segments[:-1])
     return Work(sources, target, 4096, dry_run)
 
@@ -79,7 +79,7 @@ def test_a_key_goes_and_all_others_keep_their_offsets(codec: int) -> None:
     disk = FaultyDisk()
     log = filled(disk, codec)
     before = contents(log)
-    work = work_on(log, Target.of_key(b"b", SALT))
+    work = work_on(log, Selection.of_key(b"b", SALT))
     result = excise(disk, FOLDER, work)
     assert result.records_read - result.records_kept == 20
     apply(log, work, result)
@@ -96,7 +96,7 @@ def test_a_range_of_offsets_goes() -> None:
     disk = FaultyDisk()
     log = filled(disk, codecs.NONE)
     before = contents(log)
-    work = work_on(log, Target(first_offset=10, last_offset=25))
+    work = work_on(log, Selection(first_offset=10, last_offset=25))
     apply(log, work, excise(disk, FOLDER, work))
     assert contents(log) == {o: row for o, row in before.items() if not 10 <= o <= 25}
 
@@ -105,7 +105,7 @@ def test_a_dry_run_counts_and_changes_nothing() -> None:
     disk = FaultyDisk()
     log = filled(disk, codecs.ZSTD)
     before = everything_on(disk)
-    result = excise(disk, FOLDER, work_on(log, Target.of_key(b"a", SALT), dry_run=True))
+    result = excise(disk, FOLDER, work_on(log, Selection.of_key(b"a", SALT), dry_run=True))
     assert result.records_read - result.records_kept == 20
     assert result.made == ()
     assert everything_on(disk) == before
@@ -114,7 +114,7 @@ def test_a_dry_run_counts_and_changes_nothing() -> None:
 def test_a_key_that_is_not_there_changes_nothing() -> None:
     disk = FaultyDisk()
     log = filled(disk, codecs.NONE)
-    result = excise(disk, FOLDER, work_on(log, Target.of_key(b"z", SALT)))
+    result = excise(disk, FOLDER, work_on(log, Selection.of_key(b"z", SALT)))
     assert result.made == ()
     assert result.records_read == result.records_kept
 
@@ -122,7 +122,7 @@ def test_a_key_that_is_not_there_changes_nothing() -> None:
 def test_a_producer_is_still_known_after_its_records_are_gone() -> None:
     disk = FaultyDisk()
     log = filled(disk, codecs.NONE)
-    work = work_on(log, Target(first_offset=0, last_offset=59))
+    work = work_on(log, Selection(first_offset=0, last_offset=59))
     apply(log, work, excise(disk, FOLDER, work))
     assert contents(log) == {}
     reopened, _ = open_partition(disk.kill(), FOLDER, log.config, NOW_MS)
@@ -137,7 +137,7 @@ def test_a_power_cut_at_any_step_leaves_all_or_none_of_it() -> None:
     while True:
         disk = FaultyDisk(seed=step)
         log = filled(disk, codecs.NONE)
-        work = work_on(log, Target.of_key(b"b", SALT))
+        work = work_on(log, Selection.of_key(b"b", SALT))
         disk.stop_after(step)
         try:
             apply(log, work, excise(disk, FOLDER, work))
@@ -186,7 +186,7 @@ def test_a_reader_gets_past_batches_of_which_nothing_is_left(size_max: int, agai
     disk = FaultyDisk()
     log = filled(disk, 0)
     for first, last in ((0, 8), (12, 20), (24, 50)):
-        work = work_on(log, Target(first_offset=first, last_offset=last))
+        work = work_on(log, Selection(first_offset=first, last_offset=last))
         apply(log, work, excise(disk, FOLDER, work))
     if again:
         disk = disk.crash()  # before any checkpoint has said that something was changed
@@ -199,7 +199,7 @@ def test_a_reader_gets_past_batches_of_which_nothing_is_left(size_max: int, agai
 def test_a_reader_at_the_end_of_a_log_without_any_record_gets_on() -> None:
     disk = FaultyDisk()
     log = filled(disk, 0)
-    work = work_on(log, Target(first_offset=0, last_offset=60))
+    work = work_on(log, Selection(first_offset=0, last_offset=60))
     apply(log, work, excise(disk, FOLDER, work))
 
     offset = 0
@@ -214,7 +214,7 @@ def test_a_reader_at_the_end_of_a_log_without_any_record_gets_on() -> None:
 def test_other_partitions_records_in_one_answer_leave_the_next_whole_batch_for_later() -> None:
     disk = FaultyDisk()
     log = filled(disk, 0)
-    work = work_on(log, Target(first_offset=0, last_offset=8))
+    work = work_on(log, Selection(first_offset=0, last_offset=8))
     apply(log, work, excise(disk, FOLDER, work))
 
     assert log.read(0, 100, at_least_one=False) == b""

@@ -19,7 +19,7 @@ from headwater.log import aborted_transactions, partition_reader
 from headwater.log.aborted_transactions import AbortedTransaction
 from headwater.log.compaction_plan import Source
 from headwater.log.config import LogConfig
-from headwater.log.excision import Target, Work
+from headwater.log.excision import Selection, Work
 from headwater.log.partition import PartitionLog
 from headwater.log.recovery import open_partition
 from headwater.record import batch as batches
@@ -162,7 +162,7 @@ def test_an_excision_is_told_of_all_that_was_aborted_in_one_go() -> None:
     counted = []
     for count in (FEW, MANY):
         sources, entries = (Source(0, 2 * count, 1),), tuple(one_after_another(count))
-        work = Work(sources, Target.of_key(b"k", "00ff"), 4096, aborted=entries)
+        work = Work(sources, Selection.of_key(b"k", "00ff"), 4096, aborted=entries)
         assert Work.from_json(work.to_json()) == work
         counted.append(steps(work.to_json))
     assert counted[1] - counted[0] < STEPS_MAX

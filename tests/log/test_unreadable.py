@@ -4,7 +4,7 @@ they are, are named, and hold up neither compaction nor excision."""
 from __future__ import annotations
 
 from headwater.log.compaction_plan import Source
-from headwater.log.excision import Target, Work, excise
+from headwater.log.excision import Selection, Work, excise
 from headwater.record import batch as batches
 from headwater.record import records, varint
 from headwater.record.records import Record
@@ -70,7 +70,7 @@ def test_compaction_leaves_records_whose_keys_cannot_be_read_and_goes_on() -> No
 def test_excision_by_key_goes_past_it_and_names_it() -> None:
     log, _ = log_with(VALUE, BEYOND)
     sources = tuple(Source(s.base_offset, s.next_offset, s.size) for s in log.log.segments[:-1])
-    work = Work(sources, Target.of_key(b"a", "00ff" * 8), 4096)
+    work = Work(sources, Selection.of_key(b"a", "00ff" * 8), 4096)
     result = excise(log.files, FOLDER, work)
     assert len(result.unreadable) == 1
     assert result.records_read - result.records_kept == 2
@@ -79,7 +79,7 @@ def test_excision_by_key_goes_past_it_and_names_it() -> None:
 def test_excision_by_offsets_takes_it_out() -> None:
     log, _ = log_with(VALUE, BEYOND)
     sources = tuple(Source(s.base_offset, s.next_offset, s.size) for s in log.log.segments[:-1])
-    work = Work(sources, Target(first_offset=2, last_offset=3), 4096)
+    work = Work(sources, Selection(first_offset=2, last_offset=3), 4096)
     result = excise(log.files, FOLDER, work)
     assert result.unreadable == ()
     assert result.records_read - result.records_kept == 2

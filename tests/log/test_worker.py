@@ -13,7 +13,7 @@ import pytest
 
 from headwater.log import compaction, excision
 from headwater.log.compaction_plan import Source
-from headwater.log.excision import Target, Work
+from headwater.log.excision import Selection, Work
 from headwater.log.files import Files
 from tests.compat.waiting import until
 
@@ -32,7 +32,7 @@ def log(tmp_path: Path) -> CompactedLog:
 def commands(log: CompactedLog) -> dict[str, tuple[list[str], str]]:
     """What the broker would start, and with what."""
     sources = tuple(Source(s.base_offset, s.next_offset, s.size) for s in log.log.segments[:-1])
-    work = Work(sources, Target(first_offset=3, last_offset=9), 4096)
+    work = Work(sources, Selection(first_offset=3, last_offset=9), 4096)
     return {
         "compaction": (compaction.command(log.folder), log.plan().to_json()),
         "excision": (excision.command(log.folder), work.to_json()),

@@ -192,6 +192,21 @@ def test_references_hold_what_they_refer_to(http, subject):
     assert http.delete(f"/subjects/{subject}-base").status_code == 200
 
 
+def test_a_schema_is_found_with_its_references_written_out(http, subject):
+    """As programs have it that were generated from it, and Confluent's registry finds it."""
+    base = '{"type":"record","name":"B","namespace":"o","fields":[{"name":"x","type":"int"}]}'
+    text = ('{"type":"record","name":"T","namespace":"n","fields":[{"name":"b","type":%s},'
+            '{"name":"c","type":"o.B"}]}')  # fmt: skip
+    put(http, f"{subject}-base", base)
+    wanted = [{"name": "o.B", "subject": f"{subject}-base", "version": 1}]
+    made = put(http, subject, text % '"o.B"', references=wanted).json()
+    found = http.post(f"/subjects/{subject}", json={"schema": text % base})
+    assert (found.json()["id"], found.json()["references"]) == (made["id"], wanted)
+    other = http.post(f"/subjects/{subject}", json={"schema": text % base.replace("int", "long")})
+    assert error(other) == (404, 40403)
+    assert put(http, subject, text % base).json()["id"] != made["id"]  # registered as it is
+
+
 def test_a_subject_that_is_read_only_changes_no_more(http, subject):
     put(http, subject, RECORD)
     assert http.put(f"/mode/{subject}", json={"mode": "READONLY"}).json() == {"mode": "READONLY"}
@@ -268,6 +283,8 @@ def test_contexts_have_subjects_and_ids_of_their_own(http, subject):
     assert http.get(f"/contexts/{context}/schemas/ids/1").json()["schema"] == text
     assert http.get("/schemas/ids/1", params={"subject": inside}).json()["schema"] == text
     assert http.get(f"/contexts/{context}/subjects").json() == [inside]
+    assert inside in http.get("/subjects").json()
+    assert inside not in http.get("/subjects?subjectPrefix=").json()
 
 
 def test_a_subject_may_have_a_slash_and_other_letters(http):
@@ -284,6 +301,20 @@ def test_texts_that_mean_the_same_are_one_when_normalised(http, subject):
     made = http.post(f"/subjects/{subject}/versions?normalize=true", json={"schema": one}).json()
     same = http.post(f"/subjects/{subject}/versions?normalize=true", json={"schema": two}).json()
     assert same == made
+    for number, each in enumerate(
+        ('"more":{"a":1,"b":[{"c":1,"d":2}]}', '"more":{"b":[{"d":2,"c":1}],"a":1}')
+    ):
+        text = f'{{"type":"record","name":"M","fields":[],{each}}}'
+        put(http, f"{subject}-{number}", f'{{"type":"record","name":"{"BC"[number]}","fields":[]}}')
+        made = http.post(
+            f"/subjects/{subject}-m/versions?normalize=true", json={"schema": text}
+        ).json()
+        assert made["version"] == 1
+    references = [{"name": "BC"[n], "subject": f"{subject}-{n}", "version": 1} for n in (0, 1)]
+    for some in (references, references[::-1]):
+        body = {"schema": '["B","C"]', "references": some}
+        made = http.post(f"/subjects/{subject}-r/versions?normalize=true", json=body).json()
+        assert made["version"] == 1
     http.put(f"/config/{subject}-n", json={"normalize": True})
     assert (
         put(http, f"{subject}-n", one).json()["id"] == put(http, f"{subject}-n", two).json()["id"]

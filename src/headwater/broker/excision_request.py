@@ -18,7 +18,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.log.excision import Target
+from headwater.log.excision import Selection
 
 BYTES_MAX = 64 * 1024
 TEXT_CHARS_MAX = 1000
@@ -39,7 +39,7 @@ class Request:
 
     id: str
     topic: str
-    target: Target
+    target: Selection
     partitions: tuple[int, ...] | None
     """None: all of the topic."""
     dry_run: bool
@@ -113,7 +113,7 @@ def _text(fields: dict[str, Any], name: str) -> str:
     return found
 
 
-def _target(given: object) -> Target:
+def _target(given: object) -> Selection:
     if not isinstance(given, dict):
         raise ExcisionRefused("target is not an object")
     for name, value in given.items():
@@ -122,7 +122,7 @@ def _target(given: object) -> Target:
             raise ExcisionRefused(f"target has an unknown field {str(name)[:100]!r}")
         if type(value) is not kind:
             raise ExcisionRefused(f"target: {name} is not of type {kind.__name__}")
-    target = Target(**given)
+    target = Selection(**given)
     try:
         digest, _ = bytes.fromhex(target.digest), bytes.fromhex(target.salt)
     except ValueError:

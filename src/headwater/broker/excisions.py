@@ -31,7 +31,7 @@ from headwater.broker.security.authorizer import Authorizer
 from headwater.log import copies, excision
 from headwater.log.compaction import Plan, Result
 from headwater.log.compaction_plan import Source
-from headwater.log.excision import Target, Work
+from headwater.log.excision import Selection, Work
 from headwater.log.partition import StorageFailed
 from headwater.log.segment import Segment
 from headwater.record import records
@@ -213,7 +213,7 @@ class Excisions:
         return removed, left
 
     async def _excise_partition(
-        self, partition: Partition, target: Target, dry_run: bool
+        self, partition: Partition, target: Selection, dry_run: bool
     ) -> Result:
         async with partition.rewriting:
             if partition.log.active.size:

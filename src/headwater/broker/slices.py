@@ -8,7 +8,7 @@ again. Only APIs are here whose elements have nothing to do with each other:
     request    topics [ a: 0 1 2 … 9999 ]            response  topics [ a: 0 … 249 ]  topics [ a: 250 … ] …
     slices     topics [ a: 0 … 249 ]  topics [ a: 250 … ] …    ─▶  topics [ a: 0 … 9999 ]
 
-Turns of the event loop, shared among the connections: none waits for all the others to be served.
+Also here: turns of the event loop, shared among the connections: none waits for all the others to be served.
 
 The system reports every socket that has something at once, a thousand of them in one turn. Served one
 after the other, they would keep timers, heartbeats and the disk's answers waiting for all of them. So a turn

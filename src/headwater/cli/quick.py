@@ -6,7 +6,7 @@ the plain forms (`--name value`, `--name=value`) itself and answers None to ever
 (help, a mistake), which then goes through typer. typer stays the authority: its command ends in
 the same `start`, and a test gives both the same words.
 
-Where a broker works: folder, address, durability, from the command's words or else its settings.
+Also here: where a broker works: folder, address, durability, from the command's words or else its settings.
 
 A word on the command line wins; then Kafka's names in the settings
 (`log.dirs`, `listeners`), so that a `server.properties` can be carried over as it is; then the

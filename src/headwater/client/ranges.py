@@ -3,7 +3,8 @@
 Pages, searches and replays read through `read`. It ends when every range is exhausted, whatever is at its
 end: a record, a hole that compaction left, a transaction's marker or aborted records.
 
-A place that librdkafka cannot pass by itself: a segment of which compaction left only an empty batch.
+Also here: a place that librdkafka cannot pass by itself: a segment of which compaction left only an
+empty batch.
 
 An answer with only that batch is taken for one that was cut off; the client asks for more and more bytes at
 the same offset, and gives up with MSG_SIZE_TOO_LARGE. `ranges` and `tail` then drop the client, whose

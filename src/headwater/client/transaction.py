@@ -1,8 +1,8 @@
 """One transaction of Kafka, step by step, over the raw protocol: begin, add, commit or abort.
 
 A confluent-kafka producer commits only what it began itself. Here a task begins and the driver ends, so
-the identity (id, producer id, epoch) must travel between processes. `part` begins, `ending` ends,
-`decisions` does both.
+the identity (id, producer id, epoch) must travel between processes. The sink's `part`
+begins, its `decisions` end.
 
 Versions are held at those before KIP-890's second part (Produce 11, EndTxn 4): there the epoch stays
 the same to the end, and a second EndTxn with the same verdict is answered with success. Both must be

@@ -2,7 +2,7 @@
 
 Made once in a process by `server`: NiceGUI keeps its application in the module.
 
-The frame around every page: skip link, bar, navigation, light and dark; and the pages inside it.
+Also here: the frame around every page: skip link, bar, navigation, light and dark; and the pages inside it.
 
 One NiceGUI page for all addresses. Going from page to page replaces the middle over the open websocket: no
 reload, and the address, the back button and bookmarks work as with separate pages.

@@ -2,7 +2,7 @@
 
 Called by `headwater console`.
 
-What a console is told, by words and by the project's file; words go before the file.
+Also here: what a console is told, by words and by the project's file; words go before the file.
 
 The process moves into the project's folder, as paths in its file mean that.
 """

@@ -6,7 +6,7 @@ GET  /topics/{topic}      feeds          GET  /views/{view}…   feeds, reads
      /v3/clusters/…       rest                /consumers/…     rest
      /webhooks…           subscriptions
 
-Topics that the file names as destinations: made where they are missing, before any service starts.
+Also here: topics that the file names as destinations: made where they are missing, before any service starts.
 
 As captures do. What somebody sends to by HTTP, or reads from, is never made: it would mostly be misspelt.
 """

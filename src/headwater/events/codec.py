@@ -17,7 +17,7 @@ the other, are read as lines in one call. The record's time must not be before t
 An owner must apply, and answer for, only what it has decoded from the bytes that it writes (`written`):
 then whoever reads them has the same state.
 
-The cycle collector, put to rest while many events are made at once: none of them is garbage.
+Also here: the cycle collector, put to rest while many events are made at once: none of them is garbage.
 
 Without this it looks at all of them again and again: three quarters of the time of decoding.
 """

@@ -4,7 +4,7 @@ The same in every process, and for a command that went through JSON. Left out is
 command and the same one sent again: fields that have their default (a class may have got a new one since),
 and sealed texts (`personal`), which are another text each time.
 
-The names of a saga's steps, from which their commands' ids are made; pure. `saga` calls it.
+Also here: the names of a saga's steps, from which their commands' ids are made; pure. `saga` calls it.
 
 A step is named after what is sent to whom, not after its number: when a saga is mended, steps may come before
 and between those that were sent already. Equal steps are told apart by counting. Earlier versions did go by

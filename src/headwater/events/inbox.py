@@ -10,7 +10,7 @@ again: first it counts as done, that is committed, then comes the reply.
 A reply, or a dead letter, that can never be sent counts as sent: one command must not stop the inbox. Whoever
 waits for it hears nothing, and is told the outcome when the command is sent again with its id.
 
-What an owner tells another process of its command: the value of a record of NAME.replies.
+Also here: what an owner tells another process of its command: the value of a record of NAME.replies.
 
 `Inbox` writes it, `forwarder` reads it:
 

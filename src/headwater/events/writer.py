@@ -3,7 +3,8 @@
 Used by `Owner` only. `void` makes everything that was sent count no more: answers to it are not heard, and
 whether it arrived is what the log says after the next claim.
 
-Keys and values to a record batch, quickly: what `record.builder` does, for the one case that owners have.
+Also here: keys and values to a record batch, quickly: what `record.builder` does, for the one case that
+owners have.
 
 All records have one time, no headers, and offsets that rise by one. The layout is in `record.records` and
 `record.batch`; tests compare the two byte by byte.

@@ -14,7 +14,13 @@ from pathlib import Path
 
 from headwater.log import checkpoints
 from headwater.log.aborted_transactions import TxnIndexes
-from headwater.log.confirmation import StorageFailed, SyncFailed, sync_file, sync_folder
+from headwater.log.confirmation import (
+    Displaced,
+    StorageFailed,
+    SyncFailed,
+    sync_file,
+    sync_folder,
+)
 from headwater.log.files import File, FileSystem
 from headwater.log.segment import Segment, file_name
 from headwater.record.varint import Buffer
@@ -62,8 +68,13 @@ class Commit:
         self._save()
 
     def _sync(self) -> None:
+        written = [segment for segment, _, _ in self.writes]
         for segment in self.unsynced:
-            sync_file(segment.file)
+            try:
+                sync_file(segment.file)
+            except Displaced:
+                if segment in written:
+                    raise  # else nobody waits for it, and retention or compaction may have had it
         if any(segment.is_new for segment in self.unsynced):
             sync_folder(self.files, self.directory)
         for segment in self.unsynced:

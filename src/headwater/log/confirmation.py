@@ -35,14 +35,21 @@ class SyncFailed(StorageFailed, OSError):
     """
 
 
+class Displaced(SyncFailed):
+    """It did, but no start would find it: the file was removed, moved or replaced while it was in use."""
+
+
 def sync_file(file: File) -> None:
-    """Raises SyncFailed."""
+    """Raises SyncFailed, Displaced."""
     try:
         file.sync()
+        is_in_place = file.is_in_place()
     except OSError as error:
         if error.errno in NOT_ASKED:
             raise
         raise SyncFailed(str(error)) from error
+    if not is_in_place:
+        raise Displaced("its file was removed, moved or replaced while it was in use")
 
 
 def sync_folder(files: FileSystem, directory: Path) -> None:

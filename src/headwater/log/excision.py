@@ -39,7 +39,7 @@ _KNOWN_BYTES = 150
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Selection:
     """Which records are to go: those of one key, or those in a range of offsets."""
 
     salt: str = ""
@@ -49,7 +49,7 @@ class Target:
     last_offset: int = -1
 
     @classmethod
-    def of_key(cls, key: bytes, salt: str) -> Target:
+    def of_key(cls, key: bytes, salt: str) -> Selection:
         return cls(salt=salt, digest=hashlib.sha256(bytes.fromhex(salt) + key).hexdigest())
 
     def matcher(self) -> Callable[[bytes | None], bool]:
@@ -79,7 +79,7 @@ class Work:
     """What the process is told."""
 
     sources: tuple[Source, ...]
-    target: Target
+    target: Selection
     index_interval_bytes: int
     dry_run: bool = False
     aborted: tuple[AbortedTransaction, ...] = ()
@@ -101,7 +101,7 @@ class Work:
     def from_json(cls, text: str) -> Work:
         fields = json.loads(text)
         fields["sources"] = tuple(Source(*numbers) for numbers in fields["sources"])
-        fields["target"] = Target(**fields["target"])
+        fields["target"] = Selection(**fields["target"])
         fields["aborted"] = tuple(AbortedTransaction(*entry) for entry in fields["aborted"])
         return cls(**fields)
 

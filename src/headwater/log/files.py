@@ -32,6 +32,7 @@ class File(Protocol):
     def read(self, position: int, size: int) -> bytes: ...
     def read_cached(self, position: int, size: int) -> bytes | None: ...
     def sync(self) -> None: ...
+    def is_in_place(self) -> bool: ...
     def truncate(self, size: int) -> None: ...
     def size(self) -> int: ...
     def close(self) -> None: ...
@@ -77,12 +78,11 @@ class RealFile:
     )
 
     def __init__(self, path: Path, create: bool, among: Descriptors) -> None:
-        self._path = path
-        self._among = among
+        self._path, self._among = path, among
         self.is_used, self.is_unsynced = True, False
         flags = os.O_RDWR | (os.O_CREAT if create else 0)
         self._descriptor: Descriptor | None = among.take(path, flags)
-        self._identity = _identity(self._descriptor)
+        self._identity = _identity(os.fstat(self._descriptor.number))
         among.hold(self)
 
     def _held(self) -> Descriptor:
@@ -92,7 +92,7 @@ class RealFile:
 
     def _opened_again(self) -> Descriptor:
         found = self._among.take(self._path, os.O_RDWR)
-        if _identity(found) != self._identity:
+        if _identity(os.fstat(found.number)) != self._identity:
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(self._path))
         self._descriptor = found
         self._among.hold(self)
@@ -158,6 +158,13 @@ class RealFile:
             self.is_unsynced = True
             raise
 
+    def is_in_place(self) -> bool:
+        """Whether its name still means this file: else no start would find what was synced."""
+        try:
+            return _identity(os.stat(self._path)) == self._identity
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
     def truncate(self, size: int) -> None:
         held = self._held()
         os.ftruncate(held.number, size)
@@ -172,8 +179,7 @@ class RealFile:
         self._descriptor = None
 
 
-def _identity(descriptor: Descriptor) -> tuple[int, int]:
-    found = os.fstat(descriptor.number)
+def _identity(found: os.stat_result) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 

@@ -83,13 +83,13 @@ def run(order: Order, say: Callable[[str], None], beside: Beside = lambda *_: nu
     known = log.topics()
     connector = connector_for(sources, order.remote)
     with imported_meanwhile(sources):
-        spark = _session(order, connector)
+        spark = session_for(order, connector)
     try:
         views = [at_current_version(view) for view in placed(load(sources), order.targets)]
         for view in views:
             target_of(view)
             connector.admit(view)
-        _carry_functions(order.paths)
+        carry_functions(order.paths)
         checkpoints = Checkpoints(order.checkpoints, spark, remote=order.remote is not None)
         lock = hold(spark, Path(checkpoints.root)) if checkpoints.is_local else None
         around = _shared_by_queries(order, spark, checkpoints, log, say)
@@ -204,7 +204,7 @@ def _renewed(order: Order, view: View, version: int) -> View:
     found = {each.name: each for each in placed(load_again(order.paths), order.targets)}
     if view.name not in found:
         raise PipelineError(f"the view {view.name!r} is not declared any more")
-    _carry_functions(order.paths)
+    carry_functions(order.paths)
     return replace(found[view.name], version=version)
 
 
@@ -215,7 +215,7 @@ def _held(spark: SparkSession, checkpoints: Checkpoints, view: View) -> Any | No
     return try_hold(spark, Path(checkpoints.of(view.checkpoint)))
 
 
-def _session(order: Order, connector: Connector) -> SparkSession:
+def session_for(order: Order, connector: Connector) -> SparkSession:
     checkpoints = None if order.remote is not None else local_path(order.checkpoints)
     if checkpoints is not None:
         make_folder(checkpoints, order.master)
@@ -242,7 +242,7 @@ def _context(order: Order, spark: SparkSession, view: View, checkpoints: Checkpo
     )
 
 
-def _carry_functions(paths: Iterable[Path]) -> None:
+def carry_functions(paths: Iterable[Path]) -> None:
     """Send functions of pipeline files to workers whole: they do not have the files."""
     from pyspark import cloudpickle
 

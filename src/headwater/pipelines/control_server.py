@@ -200,7 +200,7 @@ def _handled(exchange: Exchange, order: application.Order, spark: SparkSession) 
     context.setJobGroup(group, f"{request.kind} {request.view}")
     sources = read(order.paths)
     view = the_view(request.view, placed(load_again(order.paths), order.targets))
-    application._carry_functions(order.paths)
+    application.carry_functions(order.paths)
     if request.kind == control.REBUILD:
         switch = bool(request.words.get("switch", True))
         return rebuilt(order, session, view, sources, exchange, exchange.stopped, switch=switch)

@@ -6,7 +6,8 @@ again (a changed query comes that way), and goes on with that version and its ch
 
 The store is asked in a thread of its own: one that is away must not hold up the other queries.
 
-Which version a rebuild builds: one that was begun by the same query and not finished, or a new one.
+Also here: which version a rebuild builds: one that was begun by the same query and not finished, or a
+new one.
 
 A note in the version's checkpoint folder says by which query it was begun: the text of its file, its target
 and key. Going on with another query would leave half of the rows as the old one made them.

@@ -3,7 +3,7 @@
 `headwater views`, `wait` and parts of `rebuild` come here. A pipeline file may itself ask Spark for
 something as soon as it is run (`@udf("long")`); only then is a session started.
 
-A declared view and how far it is; `headwater views` and the console ask.
+Also here: a declared view and how far it is; `headwater views` and the console ask.
 
 A view in a store is asked there. Of one that goes to a topic or to files, the position is the one that
 its query has told the log.

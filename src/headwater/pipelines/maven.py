@@ -3,7 +3,7 @@
 A folder of jars appears by a rename, so it is complete where it exists; a lock lets a second process wait
 for the first instead of resolving the same jars beside it.
 
-Spark's own Kafka connector, which real-time speed needs: its jars on this machine.
+Also here: Spark's own Kafka connector, which real-time speed needs: its jars on this machine.
 
 Called before the session is made, where a file speaks of `real-time`. Maven resolves them (its
 own settings say from where) into the user's cache, once. The versions are those that work together
@@ -135,10 +135,14 @@ def connector_for(sources: Iterable[Source], remote: str | None) -> Connector:
     return _resolved()
 
 
+def spark_connector(beginning: Callable[[], None] = lambda: None) -> tuple[Path, ...]:
+    """The jars for `spark.jars`, without what else they depend on, which is in Spark already."""
+    folder = fetched(f"spark-kafka-{VERSION}", _JARS, alone=True, beginning=beginning)
+    return tuple(sorted(folder.glob("*.jar")))
+
+
 def _resolved() -> Connector:
     try:
-        # Only the jars themselves: what else they depend on is in Spark already.
-        folder = fetched(f"spark-kafka-{VERSION}", _JARS, alone=True)
+        return Connector(jars=spark_connector())
     except NotFetched as error:
         return Connector(reason=f"{_NEEDED}, and {error.args[0]}")
-    return Connector(jars=tuple(sorted(folder.glob("*.jar"))))

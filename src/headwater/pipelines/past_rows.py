@@ -21,10 +21,8 @@ from headwater.pipelines import application
 from headwater.pipelines.declarations import View
 from headwater.pipelines.errors import NotVerifiable
 from headwater.pipelines.expected_rows import Checking, checking_of, expected, opened
-from headwater.pipelines.handles import handle, placed, the_view
-from headwater.pipelines.loader import load, read
-from headwater.pipelines.maven import connector_for
-from headwater.pipelines.session import require_pyspark
+from headwater.pipelines.handles import handle
+from headwater.pipelines.view_job import view_job
 from headwater.pipelines.view_rows.values import parts_of, plain
 from headwater.views import order as columns
 from headwater.views.folding.state import NoSuchState, parse_as_of
@@ -64,16 +62,8 @@ def past_rows_view(
     targets: Mapping[str, str] | None = None,
 ) -> PastRows:
     """By a Spark of its own."""
-    require_pyspark()
-    sources = read(order.paths)
-    spark = application._session(order, connector_for(sources, order.remote))
-    try:
-        view = the_view(name, placed(load(sources), targets or {}))
-        application._carry_functions(order.paths)
-        return past_rows(order, spark, view, say, asked)
-    finally:
-        with suppress(Exception):  # where Spark has ended there is nothing to stop
-            spark.stop()
+    with view_job(order, name, targets) as job:
+        return past_rows(order, job.spark, job.view, say, asked)
 
 
 def past_rows(

@@ -5,7 +5,7 @@ version has its own checkpoint, ROOT/NAME@N, which this process locks; `headwate
 readers see that version.
 
     build      from the first record on, until it is as far as the version that readers see
-    hand over  the serving query pauses (views.holding), the new one passes it, stops; switch
+    hand over  the serving query pauses (`views.operate.pause`), the new one passes it, stops; switch
     follow     headwater run sees the switch, and goes on with the new version
 
 With `--no-switch` both go on side by side until somebody switches.
@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,15 +30,14 @@ from headwater.pipelines.control import Audience
 from headwater.pipelines.current_version import note, number_for
 from headwater.pipelines.declarations import View
 from headwater.pipelines.errors import PipelineError
-from headwater.pipelines.handles import handle, placed, the_view
-from headwater.pipelines.loader import Source, load, read
+from headwater.pipelines.handles import handle
+from headwater.pipelines.loader import Source
 from headwater.pipelines.lock import try_hold
 from headwater.pipelines.loop import STEP_S, stop_signals
-from headwater.pipelines.maven import connector_for
 from headwater.pipelines.query import ENDED, Query
 from headwater.pipelines.query_context import QueryContext
 from headwater.pipelines.query_settings import tune
-from headwater.pipelines.session import require_pyspark
+from headwater.pipelines.view_job import view_job
 from headwater.views.operate import verification_log
 from headwater.views.operate.pause import held
 from headwater.views.operate.versions import versions_of
@@ -158,17 +157,8 @@ def rebuild(
     targets: Mapping[str, str] | None = None,
 ) -> int:
     """Build the next version of a view, or go on with one that was begun; returns the exit code."""
-    require_pyspark()
-    sources = read(order.paths)
-    spark = application._session(order, connector_for(sources, order.remote))
-    try:
-        view = the_view(name, placed(load(sources), targets or {}))
-        application._carry_functions(order.paths)
-        with stop_signals() as stopped:
-            return rebuilt(order, spark, view, sources, audience, stopped, switch=switch)
-    finally:
-        with suppress(Exception):  # where Spark has ended there is nothing to stop
-            spark.stop()
+    with view_job(order, name, targets) as job, stop_signals() as stopped:
+        return rebuilt(order, *job, audience, stopped, switch=switch)
 
 
 def rebuilt(

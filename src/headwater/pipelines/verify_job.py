@@ -1,6 +1,6 @@
 """`headwater verify` as an application: a session, the view, the comparison, and a note of its outcome.
 
-A view compared with the log at one position, while both go on; and repaired where it differs.
+Also here: a view compared with the log at one position, while both go on; and repaired where it differs.
 
 The view's rows and their position are taken in one moment (`Target.reading`); the view's function over the
 topics from their beginning to that position says what they must be. Both are compared inside Spark: a
@@ -16,7 +16,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,11 +27,8 @@ from headwater.pipelines.comparison import Comparison
 from headwater.pipelines.declarations import View
 from headwater.pipelines.errors import NotVerifiable
 from headwater.pipelines.expected_rows import Checking, checking_of, counted, expected, opened
-from headwater.pipelines.handles import placed, the_view
-from headwater.pipelines.loader import load, read
-from headwater.pipelines.maven import connector_for
-from headwater.pipelines.session import require_pyspark
 from headwater.pipelines.stores import kind_of
+from headwater.pipelines.view_job import view_job
 from headwater.views import order
 from headwater.views.operate import verification_log
 from headwater.views.operate.differences import Report
@@ -53,16 +50,8 @@ def verified_view(
     targets: Mapping[str, str] | None = None,
 ) -> Report:
     """Compare one view with the log; keep up to where it was found to be right."""
-    require_pyspark()
-    sources = read(order.paths)
-    spark = application._session(order, connector_for(sources, order.remote))
-    try:
-        view = the_view(name, placed(load(sources), targets or {}))
-        application._carry_functions(order.paths)
-        return verified(order, spark, view, say, repair=repair, version=version)
-    finally:
-        with suppress(Exception):  # where Spark has ended there is nothing to stop
-            spark.stop()
+    with view_job(order, name, targets) as job:
+        return verified(order, job.spark, job.view, say, repair=repair, version=version)
 
 
 def verified(

@@ -3,7 +3,7 @@
 Rows are sorted by key and time. For each row the range is that of its key, from just after `time - length`
 to the last row of its own time. Called by `sliding_windows` for the rows that are to be given out.
 
-Sums over ranges without an error: of whole numbers, of decimals, of fractions with few digits.
+Also here: sums over ranges without an error: of whole numbers, of decimals, of fractions with few digits.
 
 Each number is cut into limbs of 32 bits, the last with the sign. A limb's running sums
 fit into 64 bits for up to 2^31 rows, so that the sum of a range is the difference of two of them; what comes

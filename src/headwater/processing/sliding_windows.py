@@ -9,7 +9,8 @@ watermark has passed them, as only then all before them are there; then each is 
 (`Step`). In a batch over the past it is Spark's own function, and gives the same rows, to the last
 digit: `measures` says of each type of column what is added up, and in which order.
 
-What a bucket of keys remembers between two batches, and what happens to it in one: in Spark's workers.
+Also here: what a bucket of keys remembers between two batches, and what happens to it in one: in Spark's
+workers.
 
 Each event is sent as its key, its time, its row as text, and for each aggregate whether there
 is a value and which. An event waits until the watermark has passed it, and is kept without its row for as

@@ -14,14 +14,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from headwater.errors import HeadwaterError
 from headwater.processing.durations import Duration, micros
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from pyspark.sql import Column
 
+Times = TypeVar("Times", int, "NDArray[np.int64]")
 TUMBLING, HOPPING, SESSION = "tumbling", "hopping", "session"
 
 
@@ -51,14 +54,14 @@ class Window:
             f"{self.offset} microseconds",
         ).alias("window")
 
-    def first_end(self, times: Any) -> Any:
+    def first_end(self, times: Times) -> Times:
         """When the first window of each event ends; numbers and arrays, in microseconds."""
         if self.kind == SESSION:
             return times + self.size
         turned = self.offset + self.size
         return ((times - turned) // self.every + 1) * self.every + turned
 
-    def last_end(self, times: Any) -> Any:
+    def last_end(self, times: Times) -> Times:
         """When its last one does: then it belongs nowhere any more."""
         if self.kind == SESSION:
             return times + self.size

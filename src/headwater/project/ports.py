@@ -3,7 +3,7 @@
 `bind(0)` gives a port from the range that clients get theirs from, too. A server on such a port that is
 killed and started again may find it taken, or worse: another server answers there in its place.
 
-Where a web server listens, and which names for that place a browser may use; pure.
+Also here: where a web server listens, and which names for that place a browser may use; pure.
 
 For the console and the edges. On the loopback only names of the loopback are answered: a page elsewhere
 could otherwise give its own name our address (DNS rebinding) and read us with the visitor's browser.

@@ -3,7 +3,8 @@
 One small JSON file, replaced as a whole. It holds the supervisor's process id, so that a file left by
 one that was killed is not taken for a running project.
 
-What one part of a project prints: a file of its own, bounded while the part runs. Used by `supervisor`.
+Also here: what one part of a project prints: a file of its own, bounded while the part runs. Used by
+`supervisor`.
 
     NAME.log     to which the part appends by itself, so that it waits for nobody
     NAME.log.1   what was before, once NAME.log had grown to `bytes_max`

@@ -48,9 +48,11 @@ def canonical(state: State, asked: Registration, *, is_new: bool) -> Schema:
     """The schema as it is kept: canonical text, references with numbers. Raises InvalidSchema."""
     context = subjects.context_of(asked.subject)
     references = resolution.settled(state, context, asked.schema.references)
-    schema = replace(asked.schema, references=references)
     is_normal = asked.normalize or state.config_in_force(asked.subject).get("normalize") is True
     form: Form = "normalized" if is_normal else "canonical"
+    if is_normal:
+        references = tuple(sorted(set(references)))
+    schema = replace(asked.schema, references=references)
     source = resolution.source(state, context, schema)
     return replace(schema, text=state.parser.text(source, form, is_new=is_new))
 
@@ -60,6 +62,28 @@ def find(state: State, asked: Registration, *, deleted: bool = False) -> Version
     wanted = canonical(state, asked, is_new=False).fingerprint
     versions = state.versions(asked.subject, deleted=deleted)
     return next((each for each in reversed(versions) if each.schema.fingerprint == wanted), None)
+
+
+def look_up(state: State, asked: Registration, *, deleted: bool = False) -> Version | None:
+    """The same, or one that is it with what it refers to written out: so programs have a schema that were
+    generated from it. Raises InvalidSchema."""
+    found = find(state, asked, deleted=deleted)
+    if found is not None or asked.schema.references:
+        return found
+    context, alike = subjects.context_of(asked.subject), replace(asked.schema, text="")
+    likely = [
+        each
+        for each in reversed(state.versions(asked.subject, deleted=deleted))
+        if each.schema.references and replace(each.schema, text="", references=()) == alike
+    ]
+    if not likely:
+        return None
+    whole = _whole(state, context, asked.schema)
+    return next((each for each in likely if _whole(state, context, each.schema) == whole), None)
+
+
+def _whole(state: State, context: str, schema: Schema) -> str:
+    return state.parser.text(resolution.source(state, context, schema), "whole", is_new=False)
 
 
 def register(state: State, asked: Registration) -> Decision[Version]:

@@ -96,6 +96,11 @@ class Parsed(Protocol):
         """The text, in the form in which programs exchange it (`format=serialized`)."""
         ...
 
+    @property
+    def whole(self) -> str:
+        """The canonical text of one without references that means the same, where there can be one."""
+        ...
+
     def unreadable(self, written: Self) -> list[Difference]:
         """Why whoever reads by this schema cannot read what was written by the other; of the same kind."""
         ...

@@ -19,7 +19,7 @@ from headwater.schemas.errors import RegistryError
 from headwater.schemas.levels import Known
 from headwater.schemas.model import Imported, Parsed
 
-Form = Literal["canonical", "normalized", "serialized"]
+Form = Literal["canonical", "normalized", "serialized", "whole"]
 PARSED_MAX = 32
 
 

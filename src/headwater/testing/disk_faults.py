@@ -172,6 +172,9 @@ class FaultyRealFile:
         self._file.sync()
         self._disk.before("synced", self._path)
 
+    def is_in_place(self) -> bool:
+        return self._file.is_in_place()
+
     def truncate(self, size: int) -> None:
         self._disk.before("truncate", self._path)
         self._file.truncate(size)

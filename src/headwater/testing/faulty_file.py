@@ -42,6 +42,12 @@ class FaultyFile:
     def sync(self) -> None:
         self._disk._sync(self._path, self._opened())
 
+    def is_in_place(self) -> bool:
+        try:
+            return self._disk._data(self._path) is self._opened()
+        except OSError:
+            return False
+
     def truncate(self, size: int) -> None:
         data = self._opened()
         if size != len(data.now):

@@ -1,7 +1,7 @@
 """Views: derived systems that follow the log, exactly once, at a known position.
 
     targets   a folder for each system, the contract that all meet, and which of them a view's `to` means
-    applier   a micro-batch into its target (ordering, staging, dead letters)
+    applier   a micro-batch into its target (order, stage, dead_letters)
     operate   versions side by side, rebuilt; compared with the log (verify) and repaired; waited for
     folding   one key's changes in a topic, folded up to a moment
     tables    views over tables, kept current row by row

@@ -1,10 +1,10 @@
 """A micro-batch into its target: arranged, staged by the tasks, committed once with its position.
 
-The foreachBatch of every view that lives in a target; runs on the driver.
+Also here: the foreachBatch of every view that lives in a target; runs on the driver.
 
-    arrange   the last change of each key, all rows of a key in one task    (ordering)
+    arrange   the last change of each key, all rows of a key in one task    (order)
     stage     each task puts its part aside; few rows the driver            (Target.stage)
-    letters   rows that the target refused go to the dead-letter topic      (deadletters)
+    letters   rows that the target refused go to the dead-letter topic      (dead_letters)
     commit    the parts and the position become visible together            (Target.commit)
 
 A refused row counts as if its record had never been: the key keeps what it had. Where rows are not records

@@ -113,7 +113,8 @@ def take_a_batch_out(dice: random.Random, files: list[Path]) -> None:
 
 def tear(dice: random.Random, files: list[Path]) -> None:
     path = dice.choice(_segments(files))
-    path.write_bytes(path.read_bytes() + path.read_bytes()[: dice.randrange(1, 200)])
+    size = dice.randrange(1, dice.choice((200, 2000)))  # the latter: whole batches, once more
+    path.write_bytes(path.read_bytes() + path.read_bytes()[:size])
 
 
 def _segments(files: list[Path]) -> list[Path]:

@@ -65,6 +65,17 @@ def test_a_folder_in_use_is_refused_and_its_user_unharmed(tmp_path: Path, words:
         assert process.process.poll() is None
 
 
+def test_a_repair_that_cannot_write_its_report_says_so_and_takes_no_step(damaged: World) -> None:
+    in_the_way = damaged.data / "set-aside"
+    in_the_way.write_text("where the report belongs")
+    before = {path: path.read_bytes() for path in names(damaged.data) if path.is_file()}
+    ran = run("repair", "--yes", str(damaged.data))
+    assert (ran.returncode, ran.stdout) == (2, "")
+    (sentence,) = ran.stderr.splitlines()
+    assert "report" in sentence and str(in_the_way) in sentence
+    assert {path: path.read_bytes() for path in names(damaged.data) if path.is_file()} == before
+
+
 def test_check_says_where_what_and_what_it_means(damaged: World) -> None:
     ran = run("check", str(damaged.data))
     assert ran.returncode == 1

@@ -463,3 +463,25 @@ def test_a_segment_with_the_records_of_another_is_put_aside_whole(
     found = read_folder(world.data)
     left = without(world.uncommitted, topic, 0, first, last)
     assert found == left
+
+
+@pytest.mark.parametrize(
+    ("topic", "count", "torn_bytes"), [("orders", 1, 27), ("keyed", 2, 0), ("paid", 3, 27)]
+)
+def test_copies_of_old_batches_behind_a_segment_take_no_other_record_along(
+    world: World, topic: str, count: int, torn_bytes: int
+) -> None:
+    """They were counted as if they had offsets: what was acknowledged behind them was called torn, or what
+    lies between called missing."""
+    path = world.segments(topic)[-2]
+    data = path.read_bytes()
+    assert len(batches_of(path)) > count
+    end = batches_of(path)[count][0]
+    path.write_bytes(data + data[: end + torn_bytes])
+
+    found = checked(world.data).wrong
+    assert {each.kind for each in found} == {"garbage"}
+    mended(world.data)
+    assert path.read_bytes() == data
+    assert read_folder(world.data) == world.uncommitted
+    assert read_folder(world.data, committed=True) == world.committed

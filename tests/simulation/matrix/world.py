@@ -278,7 +278,7 @@ def _reports_to(reports: list[str]) -> Iterator[None]:
 
 
 def excision_request(identity: str, topic: str, key: bytes) -> bytes:
-    target = excision.Target.of_key(key, "00" * 8)
+    target = excision.Selection.of_key(key, "00" * 8)
     return json.dumps(
         {
             "id": identity,

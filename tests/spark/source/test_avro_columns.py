@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.schemas.model import Schema
+from headwater.schemas.values.avro import AvroCodec
+from headwater.schemas.values.codecs import Codecs, Found
+from headwater.spark.source.values import avro, registry
 from headwater.spark.source.values.avro_columns import plan as avro_plan
 
 PREFIX = b"\0\0\0\0\7"
@@ -160,3 +165,105 @@ def test_a_text_that_is_no_utf8_and_a_decimal_without_room_are_left_to_others():
     assert plan.convert(pa.array([PREFIX + b"\2a\6\1\0\0"])) is None
     structs, _ = plan.convert(pa.array([PREFIX + b"\2a\2\xff"]))  # type: ignore[misc]
     assert structs.to_pylist() == [{"a": "a", "d": Decimal(-1)}]
+
+
+def test_a_moment_that_no_column_holds_is_not_read_as_another():
+    kind = {"type": "long", "logicalType": "timestamp-millis"}
+    columns = avro_plan.plan(_row(kind), pa.struct([("a", pa.timestamp("us", "UTC"))]))
+    assert columns is not None
+    for number in (-(2**63), 2**63 - 1, 2**62):
+        assert columns.convert(_values("long", number)) is None
+    made = columns.convert(_values("long", -(2**50)))
+    assert made is not None and made[0].field(0).cast(pa.int64()).to_pylist() == [-(2**50) * 1000]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sql"),
+    [
+        ({"type": "string", "logicalType": "decimal", "precision": 4, "scale": 2}, "STRING"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 4}, "BINARY"),
+        ({"type": "string", "logicalType": "timestamp-millis"}, "STRING"),
+        ({"type": "int", "logicalType": "timestamp-millis"}, "INT"),
+        ({"type": "long", "logicalType": "date"}, "BIGINT"),
+        ({"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}, "BINARY"),
+        ({"type": "int", "logicalType": "time-millis"}, "INT"),
+    ],
+)
+def test_a_type_that_may_not_mean_what_it_says_is_what_it_is(kind, sql):
+    """As the specification has it: such a logical type is passed over."""
+    assert avro.ddl(json.dumps(_row(kind))) == f"STRUCT<`a`: {sql}>"
+
+
+def test_a_text_is_not_read_as_the_bytes_of_a_decimal():
+    kind = {"type": "string", "logicalType": "decimal", "precision": 4, "scale": 2}
+    assert avro_plan.plan(_row(kind), pa.struct([("a", pa.decimal128(4, 2))])) is None
+
+
+def test_times_of_a_day_are_the_numbers_of_their_columns_beside_lists_too():
+    kinds = [{"type": "int", "logicalType": "time-millis"}, {"type": "array", "items": "int"}]
+    schema = {"type": "record", "name": "R",
+              "fields": [{"name": f"f{n}", "type": kind} for n, kind in enumerate(kinds)]}  # fmt: skip
+    text = json.dumps(schema)
+    data = AvroCodec(text).encode({"f0": "01:02:03", "f1": [1]})
+    assert AvroCodec(text, for_columns=True).read(data) == {"f0": 3_723_000, "f1": [1]}
+    assert AvroCodec(text).decode(data) == {"f0": "01:02:03", "f1": [1]}
+
+
+def _row(kind: Any) -> dict[str, Any]:
+    return {"type": "record", "name": "R", "fields": [{"name": "a", "type": kind}]}
+
+
+def _values(kind: str, number: int) -> pa.Array:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, _row(kind), {"a": number})
+    return pa.array([PREFIX + out.getvalue()], pa.binary())
+
+
+def test_what_the_query_knows_of_a_type_counts_wherever_it_is_named():
+    """As in a change of a row, whose `after` only names the record that `before` defines."""
+    row = {"type": "record", "name": "Row", "fields": [{"name": "was", "type": "int"}]}
+    now = {"type": "record", "name": "Row", "fields": [
+        {"name": "now", "type": "int", "aliases": ["was"]},
+        {"name": "note", "type": "string", "default": "none"}]}  # fmt: skip
+    old, pinned = (
+        fastavro.parse_schema({"type": "record", "name": "R", "fields": [
+            {"name": "before", "type": kind}, {"name": "after", "type": ["null", "Row"]}]})
+        for kind in (row, ["null", now])
+    )  # fmt: skip
+    kind = pa.struct([("now", pa.int32()), ("note", pa.string())])
+    plan = avro_plan.plan(old, pa.struct([("before", kind), ("after", kind)]), pinned)
+    assert plan is not None
+    value = {"before": {"was": 1}, "after": {"was": 2}}
+    structs, _ = plan.convert(pa.array([written(old, value)]))  # type: ignore[misc]
+    assert structs.to_pylist() == [
+        {"before": {"now": 1, "note": "none"}, "after": {"now": 2, "note": "none"}}
+    ]
+
+
+def test_a_symbol_that_the_query_does_not_know_is_its_default():
+    """As Avro reads it, and fastavro where values are read one by one."""
+    old, pinned = (
+        fastavro.parse_schema(_row({"type": "enum", "name": "E", "symbols": each, "default": "A"}))
+        for each in (["A", "B", "C"], ["B", "A"])
+    )
+    plan = avro_plan.plan(old, pa.struct([("a", pa.string())]), pinned)
+    assert plan is not None
+    values = [written(old, {"a": each}) for each in "ABC"]
+    structs, _ = plan.convert(pa.array(values))  # type: ignore[misc]
+    assert structs.field(0).to_pylist() == ["A", "B", "A"]
+
+
+def test_what_json_has_no_number_for_is_a_text_there():
+    """For tables, which read JSON: as a capture in JSON writes NaN."""
+    row = _row({"type": "array", "items": "double"})
+    found = Found(7, Schema(json.dumps(row)))
+
+    class Known:
+        def by_id(self, _: int) -> Found:
+            return found
+
+        latest = by_id
+
+    value = written(row, {"a": [float("nan"), float("inf"), float("-inf"), 0.5]})
+    texts = registry._texts(pa.array([value], pa.binary()), Codecs(Known()))
+    assert texts.to_pylist() == [b'{"a":["NaN","Infinity","-Infinity",0.5]}']

@@ -8,7 +8,7 @@ password's value is never shown. A group or a subscription that nobody knows has
 KIP-133 (the API), KIP-226 (synonyms, dynamic broker configs), KIP-412 (loggers), KIP-569 (types,
 documentation), KIP-714 (client metrics), KIP-848 (groups).
 
-What the config APIs show of a setting: value, who set it, which layers lie below.
+Also here: what the config APIs show of a setting: value, who set it, which layers lie below.
 
 DescribeConfigs answers with these entries as they are; CreateTopics may tell a topic's creator the
 same with fewer fields. Names, sources and synonyms must be what Apache Kafka would answer after the

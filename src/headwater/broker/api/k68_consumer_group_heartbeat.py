@@ -6,7 +6,7 @@ again, and what it may read, if that has changed. Epoch 0 joins, -1 leaves, -2 l
 
 KIP-848, KIP-1082 (1: the member makes its own id, and may subscribe by regular expression).
 
-Is a ConsumerGroupHeartbeat well formed? Looked at before any group is; k68 calls `check`.
+Also here: is a ConsumerGroupHeartbeat well formed? Looked at before any group is; k68 calls `check`.
 
 The sentences are Kafka's, because clients show them.
 """
@@ -23,9 +23,9 @@ from kio.schema.errors import ErrorCode
 from headwater.broker import bounds
 from headwater.broker.groups.consumer import topic_regex
 from headwater.broker.groups.consumer.heartbeat import Beat
-from headwater.broker.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from headwater.broker.groups.core import Settings
 from headwater.broker.groups.group import HeartbeatRefused
+from headwater.broker.groups.modern.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from headwater.broker.registry import Api, Context
 from headwater.broker.security.fair_queue import Busy
 from headwater.broker.state_budget import ASSIGNED_BYTES

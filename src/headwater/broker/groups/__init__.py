@@ -4,8 +4,7 @@ Requests come in through `api/k08 … k16, k42, k47`, each of which calls one me
 `coordinator.GroupCoordinator`. From there inwards everything is pure: `classic` and its moves
 (`join`, `rebalance`, `sync`) decide and return effects, `offsets` is the view of committed
 positions, `records` is how both look in the internal topic `__consumer_offsets`. The newer protocols have
-a package each, `consumer` and `streams`; what these share (`settlement`, `timeouts`, `flexible`, `parts`)
-is here.
+a package each, `consumer` and `streams`, upon what they share: `modern`, `settlement`, `timeouts`.
 """
 
 from headwater.broker.groups.coordinator import GroupCoordinator

@@ -30,13 +30,13 @@ from headwater.broker.groups.classic import ClassicGroup
 from headwater.broker.groups.consumer import subscriptions
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.heartbeat import Beat, Beaten
-from headwater.broker.groups.consumer.member import JOIN_EPOCH
 from headwater.broker.groups.consumer.service import ConsumerGroups
 from headwater.broker.groups.core import Core, Settings, ticket
 from headwater.broker.groups.effects import NO_MEMBER_ID, Joined, Left, Synced
 from headwater.broker.groups.group import Group, Image
 from headwater.broker.groups.join import JoinRequest
 from headwater.broker.groups.journal import Store
+from headwater.broker.groups.modern.member import JOIN_EPOCH
 from headwater.broker.groups.offset_store import Committed
 from headwater.broker.groups.offsets import GroupOffsets
 from headwater.broker.groups.pending_offsets import Pending

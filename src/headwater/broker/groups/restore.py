@@ -7,43 +7,46 @@ The coordinator calls `replay` once, before it answers anybody, with all records
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from headwater.broker.groups import records
 from headwater.broker.groups.classic import ClassicGroup
-from headwater.broker.groups.consumer import record_reader
-from headwater.broker.groups.consumer import records as consumer_records
-from headwater.broker.groups.consumer.replay import Replay
+from headwater.broker.groups.consumer.group import ConsumerGroup
+from headwater.broker.groups.consumer.replay import ConsumerReplay
 from headwater.broker.groups.core import Core
 from headwater.broker.groups.cursor import BadRecord
 from headwater.broker.groups.effects import Turn
+from headwater.broker.groups.modern.records import Key
+from headwater.broker.groups.modern.replay import Replay
 from headwater.broker.groups.rebalance import prepare
 from headwater.broker.groups.records import GroupKey, OffsetKey
 from headwater.broker.groups.snapshot import restored
-from headwater.broker.groups.streams import record_reader as streams_reader
-from headwater.broker.groups.streams import records as streams_records
-from headwater.broker.groups.streams.replay import Replay as StreamsReplay
+from headwater.broker.groups.streams.group import StreamsGroup
+from headwater.broker.groups.streams.replay import StreamsReplay
 
 log = logging.getLogger(__name__)
 
 Replayed = Iterable[tuple[bytes, bytes | None, int]]
 """Key, value, timestamp in ms."""
+ModernReplay = Replay[ConsumerGroup] | Replay[StreamsGroup]
+Replays = Sequence[ModernReplay]
+"""Of each type of group that has epochs."""
 
 
 def replay(core: Core, replayed: Replayed) -> None:
     groups: dict[str, records.GroupValue] = {}
-    consumers, streams = Replay(), StreamsReplay()
+    replays = (ConsumerReplay(), StreamsReplay())
     skipped = 0
     for key_bytes, value_bytes, _timestamp in replayed:
         try:
-            _apply(core, groups, consumers, streams, key_bytes, value_bytes)
+            _apply(core, groups, replays, key_bytes, value_bytes)
         except BadRecord as error:
             skipped += 1
             log.warning("a record of __consumer_offsets cannot be read: %s", error)
     for group_id, value in groups.items():
         core.groups[group_id] = restored(group_id, value, core.now())
-    core.groups.update(consumers.finished())
-    core.groups.update(streams.finished())
+    for modern in replays:
+        core.groups.update(modern.finished())
     if skipped:
         log.error("%d records of __consumer_offsets were skipped", skipped)
 
@@ -51,8 +54,7 @@ def replay(core: Core, replayed: Replayed) -> None:
 def _apply(
     core: Core,
     groups: dict[str, records.GroupValue],
-    consumers: Replay,
-    streams: StreamsReplay,
+    replays: Replays,
     key_bytes: bytes,
     value: bytes | None,
 ) -> None:
@@ -65,22 +67,33 @@ def _apply(
             _drop_if_nothing_is_left(core, key.group_id)
         else:
             groups[key.group_id] = records.read_group_value(value)
-            consumers.drop(key.group_id)  # the group has changed its type: the newest one counts
-            streams.drop(key.group_id)
-    elif (consumer_key := record_reader.read_key(key_bytes)) is not None:
-        consumers.apply(consumer_key, value)
-        if consumer_key.kind == consumer_records.GROUP and value is None:
-            _drop_if_nothing_is_left(core, consumer_key.group_id)
-        elif consumer_key.kind == consumer_records.GROUP:
-            groups.pop(consumer_key.group_id, None)
-            streams.drop(consumer_key.group_id)
-    elif (streams_key := streams_reader.read_key(key_bytes)) is not None:
-        streams.apply(streams_key, value)
-        if streams_key.kind == streams_records.GROUP and value is None:
-            _drop_if_nothing_is_left(core, streams_key.group_id)
-        elif streams_key.kind == streams_records.GROUP:
-            groups.pop(streams_key.group_id, None)
-            consumers.drop(streams_key.group_id)
+            for modern in replays:  # the group has changed its type: the newest one counts
+                modern.drop(key.group_id)
+    else:
+        for modern in replays:
+            found = modern.read_key(key_bytes)
+            if found is not None:
+                _apply_modern(core, groups, replays, modern, found, value)
+
+
+def _apply_modern(
+    core: Core,
+    groups: dict[str, records.GroupValue],
+    replays: Replays,
+    modern: ModernReplay,
+    key: Key,
+    value: bytes | None,
+) -> None:
+    modern.apply(key, value)
+    if key.kind != modern.kinds.group:
+        return
+    if value is None:
+        _drop_if_nothing_is_left(core, key.group_id)
+    else:
+        groups.pop(key.group_id, None)
+        for other in replays:
+            if other is not modern:
+                other.drop(key.group_id)
 
 
 def _apply_offset(core: Core, key: OffsetKey, value: bytes | None) -> None:

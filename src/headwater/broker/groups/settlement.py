@@ -21,6 +21,10 @@ from headwater.broker.groups.journal import Records
 Then = Callable[[ErrorCode], None]
 
 
+def nobody_waits(error: ErrorCode) -> None:
+    """A time-out has nobody to answer; if its record is lost, the next turn writes it anew."""
+
+
 class Unsettled(Group, Protocol):
     """A group whose memory may be ahead of its log."""
 
@@ -61,6 +65,11 @@ class Settling:
         else:
             del self._under_way[group.id]
             then(ErrorCode.none)
+
+    def retire(self, group: Group) -> None:
+        """An empty group makes way for a classic one of its name; its offsets stay."""
+        tombstones: Records = [(key, None) for key in group.tombstone_keys()]
+        self._core.journal.append(group.id, tombstones, nobody_waits)
 
     def _write(self, group: Unsettled, found: Records, under_way: _UnderWay, then: Then) -> None:
         under_way.batches += 1

@@ -16,11 +16,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from headwater.errors import HeadwaterError
 from headwater.log.copies import ASIDE
 from headwater.log.files import Files, FileSystem
 from headwater.record.varint import Buffer
 
 REPORT = "report.jsonl"
+
+
+class CannotNote(HeadwaterError):
+    """The report cannot be written, so no further step may be taken."""
 
 
 class Aside:
@@ -89,10 +94,17 @@ class Aside:
             self._files.sync_dir(each.parent)
 
     def note(self, entry: dict[str, Any]) -> None:
-        """A line of the report, durable when this returns."""
-        self._make(self.path)
-        with (self.path / REPORT).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(entry, ensure_ascii=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        self._files.sync_dir(self.path)
+        """A line of the report, durable when this returns. Raises CannotNote."""
+        path = self.path / REPORT
+        try:
+            self._make(self.path)
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            self._files.sync_dir(self.path)
+        except OSError as error:
+            raise CannotNote(
+                f"The repair stopped: its report {path} cannot be written ({error.strerror or error}).",
+                hint="What it has done until now stands. Make room for it and run it again: it goes on.",
+            ) from error

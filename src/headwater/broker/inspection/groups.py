@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from headwater.broker.groups import records
-from headwater.broker.groups.consumer import record_reader
+from headwater.broker.groups.consumer.records import KINDS
+from headwater.broker.groups.consumer.replay import READERS
 from headwater.broker.groups.cursor import BadRecord
 from headwater.broker.groups.records import GroupKey, OffsetKey, OffsetValue
 from headwater.broker.inspection.facts import Facts
@@ -82,8 +83,8 @@ def _read(key_bytes: bytes, value: bytes | None) -> tuple[OffsetKey, OffsetValue
     if isinstance(key, GroupKey):
         if value is not None:
             records.read_group_value(value)
-    elif (consumer := record_reader.read_key(key_bytes)) is not None and value is not None:
-        reader = record_reader.READERS.get(consumer.kind)
+    elif (consumer := KINDS.read_key(key_bytes)) is not None and value is not None:
+        reader = READERS.get(consumer.kind)
         if reader is not None:
             reader(value)
     return None

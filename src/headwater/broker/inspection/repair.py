@@ -55,7 +55,7 @@ def repair(
     progress: Progress = lambda *_: None,
     files: FileSystem | None = None,
 ) -> Outcome:
-    """Mend what can be mended. The caller holds the folder's lock. Raises CannotLook."""
+    """Mend what can be mended. The caller holds the folder's lock. Raises CannotLook, CannotNote."""
     before = inspect(root, quick=quick, progress=progress)
     outcome = Outcome(before, before)
     if before.is_kafkas or not remedies(before):

@@ -76,26 +76,39 @@ def scan(
             position, resumed = end, True
             follows = follows if next_offset is None else next_offset
             continue
-        bound = limit
-        if limit is None and header.base_offset > follows:
-            # No gap reaches over the end of what was acknowledged, or beyond what a segment may hold.
-            is_beyond = follows < promised < header.next_offset
-            bound = promised if is_beyond else base_offset + OFFSETS_PER_SEGMENT
-            bound = bound if header.next_offset > bound else None
-        problem = None if resumed else _misplaced(reader, position, header, follows, bound, gaps)
+        problem = None
+        if not (resumed and _can_be(header, follows, limit)):
+            bound = _bound(header, base_offset, follows, promised) if limit is None else limit
+            problem = _misplaced(reader, position, header, follows, bound, gaps)
         resumed = False
         if isinstance(problem, Misplaced):
             yield problem
             position += header.size
-            right = problem.right_offset
-            follows = (follows if right is None else right) + header.last_offset_delta + 1
-            resumed = right is None
+            if problem.right_offset is None:
+                resumed = True  # of its offsets nothing is known, so nothing follows from them
+            else:
+                follows = problem.right_offset + header.last_offset_delta + 1
             continue
         if isinstance(problem, Missing):
             yield problem
         yield Whole(position, header, reader.get(position, header.size))
         position += header.size
         follows = header.next_offset
+
+
+def _bound(header: BatchHeader, base_offset: int, follows: int, promised: int) -> int | None:
+    """In the last segment: no gap reaches over the end of what was acknowledged, or beyond what a segment
+    may hold. None: nothing of the kind."""
+    if header.base_offset <= follows:
+        return None
+    is_beyond = follows < promised < header.next_offset
+    bound = promised if is_beyond else base_offset + OFFSETS_PER_SEGMENT
+    return bound if header.next_offset > bound else None
+
+
+def _can_be(header: BatchHeader, follows: int, limit: int | None) -> bool:
+    """Whether a batch behind damage may have these offsets: what damage took is not known."""
+    return header.base_offset >= follows and (limit is None or header.next_offset <= limit)
 
 
 def whole(reader: Reader, position: int) -> BatchHeader:
@@ -146,11 +159,12 @@ def _misplaced(
             return None
         if after is None or after != follows + delta + 1:
             return Missing(position, follows, base)
-    if after is not None and after == follows + delta + 1:
+    has_room = limit is None or follows + delta + 1 <= limit
+    if has_room and after is not None and after == follows + delta + 1:
         return Misplaced(position, header, follows, follows)
     if fits and after is not None and after < follows:
         return None if gaps else Missing(position, follows, base)  # the one behind it lies
-    if after is None and not fits:
+    if has_room and after is None and not fits:
         return Misplaced(position, header, follows, follows if not gaps else None)
     return Misplaced(position, header, follows, None)
 

@@ -3,7 +3,7 @@
 `headwater settings --data DIR` comes here. The broker is started on its folder without any listener, which
 takes the folder's lock, recovers it if need be, and leaves it clean.
 
-A stopped broker's users: so that the first of them can be made before anybody can connect.
+Also here: a stopped broker's users: so that the first of them can be made before anybody can connect.
 
 `headwater users --data DIR` comes here. The broker is started on its folder without any listener, which
 takes the folder's lock, recovers it if need be, and leaves it clean.

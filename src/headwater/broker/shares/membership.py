@@ -8,7 +8,7 @@ told last.
 Members are not written down: after a restart each one is unknown, is told so, and joins again with
 its next heartbeat. What the group has done with its records is in the log.
 
-The simple assignor of share groups (KIP-932): who reads which partition. Pure.
+Also here: the simple assignor of share groups (KIP-932): who reads which partition. Pure.
 
 Every partition has one reader, and every member something to read if it can be: those who are left with
 nothing share a partition with another. So there are no more assignments than partitions and members,

@@ -5,7 +5,7 @@ the value JSON with who it was and the numbers. Pushes come as often as their su
 that is quicker is refused, so that the topic grows at a known rate. State per client is a time and a
 number, for at most `CLIENTS_MAX` of them.
 
-What a client pushed: names and numbers out of an OpenTelemetry message. Pure; any bytes parse or raise.
+Also here: names and numbers out of an OpenTelemetry message. Pure; any bytes parse or raise.
 
 Of the message (protobuf, OTLP v1 MetricsData) only this is read, everything else is stepped over:
 

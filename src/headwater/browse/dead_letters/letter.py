@@ -3,7 +3,8 @@
 Works on headwater's topics and on Apache Kafka's. The headers are listed in docs/queues.md; a record
 without them is no dead letter, and is passed over.
 
-Which letters of a partition were dealt with: everything below a position, and some ahead of it; pure.
+Also here: which letters of a partition were dealt with: everything below a position, and some ahead of
+it; pure.
 
 Kept as the committed offset of the topic's own group, so that it is written in one transaction with the
 letters that are sent. What lies ahead stands in the commit's metadata, as ranges relative to the position:

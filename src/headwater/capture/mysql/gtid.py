@@ -3,7 +3,7 @@
 A GTID is `domain-server-sequence`; a position is the last GTID of each domain, written as a list
 with commas. Used by `stream` (where we are), `replication` (where to begin) and `source`.
 
-Positions of MySQL's replication: sets of transactions, by the server that first ran them.
+Also here: positions of MySQL's replication: sets of transactions, by the server that first ran them.
 
     3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:11-18,4350f323-7565-11e5-a27f-0021cc6850ca:1-27
 

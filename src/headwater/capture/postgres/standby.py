@@ -59,7 +59,7 @@ SELECT pg_is_in_recovery(), current_setting('hot_standby_feedback') = 'on',
 
 
 @dataclass(frozen=True)
-class View:
+class Moment:
     """One moment of the standby; whoever takes up the snapshot does so while the connection is open."""
 
     connection: Connection
@@ -85,10 +85,10 @@ class Standby:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._view: View | None = None
+        self._view: Moment | None = None
 
     @property
-    def view(self) -> View:
+    def view(self) -> Moment:
         assert self._view is not None, "levelled() comes first"
         return self._view
 
@@ -195,7 +195,7 @@ class Standby:
                 hint="`snapshot_from` must follow the server in `from`",
             )
 
-    def _look(self) -> View:
+    def _look(self) -> Moment:
         with contextlib.ExitStack() as unless_seen:
             connection = connect(self.url)
             unless_seen.callback(connection.close)
@@ -206,7 +206,7 @@ class Standby:
             if not _state(connection)[0]:
                 raise Interrupted("the standby was promoted just now")
             unless_seen.pop_all()
-        return View(connection, snapshot, before, after)
+        return Moment(connection, snapshot, before, after)
 
 
 class Standstill:

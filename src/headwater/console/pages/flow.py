@@ -1,8 +1,9 @@
 """The front page: sources, topics, queries and views as one picture, live, red where it hurts.
 
-The picture of the flow in the browser: gives picture.js what to draw, whenever that has changed.
+Also here: the picture of the flow in the browser: gives picture.js what to draw, whenever that has changed.
 
-Where each node of the flow stands: a column by its way from the sources, a row by its neighbours. Pure.
+Also here: where each node of the flow stands: a column by its way from the sources, a row by its
+neighbours. Pure.
 
 Columns alternate: what holds records, what reads them. Within a column a node is put near the middle of what
 leads to it, then of what it leads to, a few times over: lines then cross little.

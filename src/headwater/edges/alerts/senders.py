@@ -1,6 +1,6 @@
-"""Notices to people and programs: by mail, as a command, into a topic. (By HTTP: `webhooks.posting`.)
+"""Notices to people and programs: by mail, as a command, into a topic. (By HTTP: `webhooks.poster`.)
 
-Each is a sender of `webhooks.delivering`, which tries again, keeps the order and buries what cannot be
+Each is a sender of `webhooks.deliverer`, which tries again, keeps the order and buries what cannot be
 delivered. Mail and commands may come twice where we die between sending and noting it; the id tells.
 """
 

@@ -3,7 +3,7 @@
 Nothing but what was said is kept: after a restart, lag and silence are asked for again, and a window is
 filled again from the log, beginning so long ago.
 
-The last minutes of a stream as one number: count, sum, average, least, most; pure.
+Also here: the last minutes of a stream as one number: count, sum, average, least, most; pure.
 
 Sixty buckets, whatever comes: memory does not grow with the rate, and a record leaves the window at most a
 sixtieth of its length too late. Time is that of the records; what is older than the window is left out.

@@ -1,8 +1,8 @@
 """Bridges between topics and other systems, as `[edges.bridges.NAME]` names them.
 
 contract   what a bridge is: `Inbound`, `Outbound`, for ours and for other people's
-registry   which class an address means: our schemes, entry points, `module:Class`
-config     a section of headwater.toml, checked
+addresses  host, login and path of an address; pure
+config     a section of headwater.toml, checked, and the class that its address means
 runner     what runs, with inbound, reader and letters (dead ones)
 zeromq, mqtt, amqp   three other worlds; UDP and multicast are in `edges.udp` and `edges.multicast`
 """

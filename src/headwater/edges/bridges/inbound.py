@@ -5,7 +5,7 @@ the bridge instead would lose those of a source that does not send again. Where 
 messages from the first such one on are appended again, in order. One that the log refuses for itself (too
 large, no key in a compacted topic, not as the topic's schema has it) goes to the dead letters.
 
-Dead letters of bridges: what came and cannot be stored, what cannot be sent.
+Also here: dead letters of bridges: what came and cannot be stored, what cannot be sent.
 
     in    TOPIC.dead-letters                       the message, where TOPIC is the bridge's topic
     out   headwater.bridge.NAME.dead-letters       the record

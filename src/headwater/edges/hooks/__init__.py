@@ -1,7 +1,7 @@
 """Webhooks in: signed requests of other services, stored before they are acknowledged, each once.
 
-styles     how senders sign; pure           config      [edges.hooks.NAME]
-presets    the senders that people know     receiver   POST /hooks/{hook}
+signatures  how senders sign; pure           config    [edges.hooks.NAME]
+presets     the senders that people know     receiver  POST /hooks/{hook}
 """
 
 from __future__ import annotations

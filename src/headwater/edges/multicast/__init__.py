@@ -9,7 +9,7 @@ sender      numbers, holds what was sent within a bound, answers who lacks some;
 receiver    puts in order, asks for what is missing, gives up with a gap; pure
 addresses   multicast://239.1.2.3:5004?interface=…; pure
 sockets     what the kernel is asked for
-speaking    a thread: sender and socket        listener   a thread: receiver and sockets
-resuming    where a receiver was, read back from the log
+speaker     a thread: sender and socket        listener   a thread: receiver and sockets
+resumption  where a receiver was, read back from the log; replay_window, sessions: what is a copy
 bridge      plugs both into `edges.bridges`
 """

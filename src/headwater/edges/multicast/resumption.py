@@ -5,7 +5,7 @@ stored and some not (a topic has several partitions): at most `listener.TAKEN_MA
 one of a session are looked at. That holds as long as the topic is not also written to by others, or less
 than LOOKED_BACK records lie behind.
 
-How far a sender came, kept in TOPIC.sessions: so that a gap is named even if nobody heard of it.
+Also here: how far a sender came, kept in TOPIC.sessions: so that a gap is named even if nobody heard of it.
 
 A sender that dies takes its buffer with it, and receivers may not know that its last packets existed. The
 next start tells them (heartbeats carry it), and they name what they lack. One record after each batch:
@@ -16,7 +16,8 @@ next start tells them (heartbeats carry it), and they name what they lack. One r
 Invariant: the record of a batch must be on disk before the position of that batch is committed. What was not
 committed is sent again in the next session; what was is therefore known to have been sent.
 
-Events of a receiver as messages for the log, and back: what `resumption` needs stands in the records.
+Also here: events of a receiver as messages for the log, and back: what `resumption` needs stands in the
+records.
 
     TOPIC         key, value, headers and timestamp as they were sent; headers of ours:
                   multicast-session    16 hexadecimal digits

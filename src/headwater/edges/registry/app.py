@@ -160,7 +160,11 @@ class App:
 
 def _query(text: bytes) -> dict[str, str]:
     try:
-        return dict(parse_qsl(text.decode("latin-1"), max_num_fields=QUERY_FIELDS_MAX))
+        # `subjectPrefix=` without a value asks for those of the default context.
+        found = parse_qsl(
+            text.decode("latin-1"), keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX
+        )
+        return dict(found)
     except ValueError as error:
         raise RegistryError(400, f"the query is not understood: {error}") from None
 

@@ -5,7 +5,7 @@ meet.
 from __future__ import annotations
 
 from headwater.edges.registry.call import READ, Call, as_json, schema_json
-from headwater.edges.registry.subjects import page, shown
+from headwater.edges.registry.subjects import asked_for, page, shown
 from headwater.schemas import changes, errors, kinds
 from headwater.schemas import subjects as names
 from headwater.schemas.records import Version
@@ -16,15 +16,10 @@ def types(call: Call) -> list[str]:
 
 
 def listed(call: Call) -> list[dict[str, object]]:
-    prefix = call.query.get("subjectPrefix", names.WILDCARD)
-    if call.context != names.DEFAULT:
-        prefix = f":{call.context}:{'' if prefix == names.WILDCARD else prefix}"
-    deleted = call.flag("deleted")
     found: list[Version] = []
-    for name in call.state.subjects("" if prefix == names.WILDCARD else prefix, deleted=deleted):
-        if call.may_read(name):
-            versions = call.state.versions(name, deleted=deleted)
-            found += versions[-1:] if call.flag("latestOnly") else versions
+    for name in asked_for(call):
+        versions = call.state.versions(name, deleted=call.flag("deleted"))
+        found += versions[-1:] if call.flag("latestOnly") else versions
     return [as_json(each) for each in page(call, found)]
 
 

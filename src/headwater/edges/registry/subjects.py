@@ -21,15 +21,22 @@ _UNTOLD = (
 
 
 def listed(call: Call) -> list[str]:
+    return page(call, asked_for(call, only=call.flag("deletedOnly")))
+
+
+def asked_for(call: Call, *, only: bool = False) -> list[str]:
+    """The subjects that `subjectPrefix` asks for, and the token may read; an empty one is the default
+    context's."""
     prefix = call.query.get("subjectPrefix", names.WILDCARD)
     if call.context != names.DEFAULT:
         prefix = f":{call.context}:{'' if prefix == names.WILDCARD else prefix}"
-    found = call.state.subjects(
-        "" if prefix == names.WILDCARD else prefix,
-        deleted=call.flag("deleted"),
-        only=call.flag("deletedOnly"),
-    )
-    return page(call, [name for name in found if call.may_read(name)])
+    begin = "" if prefix == names.WILDCARD else prefix
+    found = call.state.subjects(begin, deleted=call.flag("deleted"), only=only)
+    return [
+        name
+        for name in found
+        if call.may_read(name) and (prefix or names.context_of(name) == names.DEFAULT)
+    ]
 
 
 Item = TypeVar("Item")
@@ -46,7 +53,7 @@ def looked_up(call: Call) -> dict[str, object]:
     deleted = call.flag("deleted")
     if not call.state.versions(asked.subject, deleted=deleted):
         raise errors.subject_not_found(asked.subject)
-    found = changes.find(call.state, asked, deleted=deleted)
+    found = changes.look_up(call.state, asked, deleted=deleted)
     if found is None:
         raise errors.schema_not_found()
     return as_json(found)

@@ -4,7 +4,7 @@ Every record of the followed topics is looked at, but only for a sampled `tracep
 While such records wait for a reader, the groups are asked every `LOOK_S`; else not at all. It begins at the
 topics' ends: what came while it was away is not told, since nobody has seen when it was read.
 
-How far those are who read the topics: views, webhooks, bridges, and groups that have members now.
+Also here: how far those are who read the topics: views, webhooks, bridges, and groups that have members now.
 
 All of them commit offsets as consumer groups, so one question suffices. Groups that nobody is in any more,
 and that are none of ours, are not waited for.

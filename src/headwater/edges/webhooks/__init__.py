@@ -1,10 +1,10 @@
 """Webhooks out: every record of a topic to a receiver, signed, in order per key, again until it is taken.
 
-subscription  [edges.webhooks.NAME]              subscriber  the service
+subscription  [edges.webhooks.NAME]              subscriber   the service
 account       read, delivered, noted; pure       member       one in a consumer group
-retrying      waits and the breaker; pure        deliverer   many keys at once
-addresses     which may be called                poster      the signed request
-letters       what could not be delivered        connections   to the address that was looked at
+retry         waits and the breaker; pure        deliverer    many keys at once
+addresses     which may be called                poster       the signed request
+letters       what could not be delivered        delivery     one record on its way, and what became of it
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What of one partition was read, is on its way and was delivered, and what of that the log knows; pure.
 
 Called by `deliverer`. The position is a consumer group's committed offset; what was delivered beyond it
-stands in the commit's metadata, as ranges relative to it, in the form of `browse.dead_letters.account`:
+stands in the commit's metadata, as ranges relative to it, in the form of `browse.dead_letters.letter`:
 
     offset    17                 every record below 17 is delivered
     metadata  ahead:2,5-9        and so are 19 and 22 to 26

@@ -9,7 +9,8 @@ time and nothing else, a tick: so the watermark goes on. Ticks are part of the p
 so that a batch that comes again has the same one. A query that is behind never gets a tick: it is idle only
 when it has read all there is. Therefore a replay sees no tick before its last record.
 
-What Spark's watermark is for a batch, from the query's checkpoint: Spark notes it before the batch runs.
+Also here: what Spark's watermark is for a batch, from the query's checkpoint: Spark notes it before the
+batch runs.
 
 Read on the driver, once per batch. `offsets/N` says how far batch N goes and which watermark it has:
 

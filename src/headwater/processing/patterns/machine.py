@@ -12,7 +12,8 @@ The state of a key is plain data, for the checkpoint:
     (next_row, next_start, last_us, attempts)      attempt: [row, start_us, ways, best]
     way: (position, slots)                         best:    (slots, row, end_us, timed_out) or None
 
-Whether a row fits a position, beyond its bits: conditions over earlier rows, and what is remembered.
+Also here: whether a row fits a position, beyond its bits: conditions over earlier rows, and what is
+remembered.
 
 While the condition of B is asked, the row counts as bound to B: `count(B)` includes it, `last(B.price, 1)`
 is the B before it. A condition that is null does not hold.

@@ -1,6 +1,6 @@
 """What runs in Spark's workers: a bucket of keys for a stream, a sorted part of the rows for a batch.
 
-Many keys at once: rows that wait for the watermark, put in order, and given to the machine by key.
+Also here: many keys at once: rows that wait for the watermark, put in order, and given to the machine by key.
 
 Spark's state for Python costs its time per key that is touched, not per byte. So keys share buckets (by
 their hash), and a bucket's state is one value: the rows that wait, as arrays, and of each key what the

@@ -1,6 +1,6 @@
 """The demo's steps in order. Called by `headwater demo`.
 
-The demo reads: everything from offset 0, compared with the producer's notes.
+Also here: the demo reads: everything from offset 0, compared with the producer's notes.
 
 The demo writes: numbered records, notes of what was acknowledged, and a kill -9 half-way.
 """

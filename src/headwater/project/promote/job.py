@@ -14,7 +14,8 @@ Spark's checkpoints name topics by id as well, to notice one that was deleted an
 The copies in Kafka have new ids, and the same offsets. So each id is replaced in the positions that queries
 have written down (`spark.source.position`), and nothing else is touched. Done again, it changes nothing.
 
-What must be so before a project is moved: nothing of it runs, both sides answer, its log can be read.
+Also here: what must be so before a project is moved: nothing of it runs, both sides answer, its log can
+be read.
 
 Everything here refuses with CannotPromote, and changes nothing.
 """

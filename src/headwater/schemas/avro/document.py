@@ -38,6 +38,10 @@ class AvroSchema:
     def serialized(self) -> str:
         return self.canonical
 
+    @cached_property
+    def whole(self) -> str:
+        return form.text_of(self.root, is_whole=True)
+
     def unreadable(self, written: AvroSchema) -> list[Difference]:
         return compatibility.differences(self.root, written.root)
 

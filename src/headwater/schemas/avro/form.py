@@ -15,14 +15,15 @@ from headwater.schemas.avro.types import MISSING, NAMED, PRIMITIVES, Field, Type
 _KINDS = (*PRIMITIVES, *NAMED, "array", "map", "union")
 
 
-def text_of(kind: Type, *, is_normalized: bool = False) -> str:
-    found = _Writer(is_normalized).type(kind, "")
+def text_of(kind: Type, *, is_normalized: bool = False, is_whole: bool = False) -> str:
+    """`is_whole`: with the types of references written out."""
+    found = _Writer(is_normalized, is_whole).type(kind, "")
     return json.dumps(found, separators=(",", ":"), ensure_ascii=False)
 
 
 class _Writer:
-    def __init__(self, is_normalized: bool) -> None:
-        self._is_normalized = is_normalized
+    def __init__(self, is_normalized: bool, is_whole: bool) -> None:
+        self._is_normalized, self._is_whole = is_normalized, is_whole
         self._written: set[str] = set()
 
     def type(self, kind: Type, namespace: str) -> object:
@@ -36,7 +37,7 @@ class _Writer:
         return {"type": kind.kind, inner: self.type(kind.item, namespace), **self._more(kind.more)}
 
     def _named(self, kind: Type, namespace: str) -> object:
-        if kind.is_imported or kind.name in self._written:
+        if (kind.is_imported and not self._is_whole) or kind.name in self._written:
             is_near = kind.namespace == namespace and not self._is_normalized
             # A record may be called string, in a namespace of its own.
             return kind.simple_name if is_near and kind.simple_name not in _KINDS else kind.name
@@ -88,4 +89,10 @@ class _Writer:
         return made
 
     def _more(self, more: dict[str, object]) -> dict[str, object]:
-        return dict(sorted(more.items())) if self._is_normalized else more
+        return {name: _sorted(more[name]) for name in sorted(more)} if self._is_normalized else more
+
+
+def _sorted(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _sorted(value[name]) for name in sorted(value)}
+    return [_sorted(each) for each in value] if isinstance(value, list) else value

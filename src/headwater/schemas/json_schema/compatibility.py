@@ -16,12 +16,10 @@ from collections.abc import Callable, Iterable
 from headwater.schemas.bounds import DIFFERENCES_MAX
 from headwater.schemas.errors import InvalidSchema
 from headwater.schemas.json_schema import sentences
-from headwater.schemas.json_schema.rules import documents, keywords, patterns, scalars
+from headwater.schemas.json_schema.rules import documents, enums, keywords, patterns, scalars
 from headwater.schemas.json_schema.rules.attributes import (
     covering,
-    enum_values,
     has_default,
-    is_as_restricted,
     is_open,
     is_typed,
     is_untyped,
@@ -82,6 +80,10 @@ class _Comparison:
     def compare(self, was: Node, now: Node, path: str) -> None:
         self._work.step()
         was, now = was.followed(), now.followed()
+        alone = was.alone(), now.alone()
+        if alone[0].value is not was.value or alone[1].value is not now.value:
+            if self._allows(*alone, path):
+                return  # or the words of `allOf` and its like say why not
         pair = (id(was.value), id(now.value))
         if pair in self._work.open:
             return  # a schema inside of itself: it is being compared
@@ -96,6 +98,8 @@ class _Comparison:
             self._work.open.discard(pair)
 
     def _shapes(self, was: Shape, now: Shape, path: str) -> None:
+        if was.kind == "enum" != now.kind and enums.takes_each(was, now, path, self._allows):
+            return
         if was.kind not in SEVERAL and now.kind in SEVERAL:
             if len(now.parts) == 1 and self._allows(was.node, now.parts[0], path):
                 return
@@ -159,12 +163,6 @@ class _Comparison:
         # Whoever forbids less allows more: the two change places.
         if not self._allows(now.parts[0], was.parts[0], f"{path}/not"):
             self.say("NOT_TYPE_EXTENDED", f"{path}/not")
-
-    def _enum(self, was: Shape, now: Shape, path: str) -> None:
-        before, after = enum_values(was), enum_values(now)
-        if before <= after and is_as_restricted(was, now):
-            return
-        self.say("ENUM_ARRAY_NARROWED" if after <= before else "ENUM_ARRAY_CHANGED", f"{path}/enum")
 
     # ---- objects --------------------------------------------------------------------------------
 
@@ -279,6 +277,5 @@ _Rule = Callable[[_Comparison, Shape, Shape, str], None]
 _RULES: dict[str, _Rule] = {
     "object": _Comparison._object,
     "array": _Comparison._array,
-    "enum": _Comparison._enum,
     "not": _Comparison._not,
 }

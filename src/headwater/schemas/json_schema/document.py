@@ -43,6 +43,10 @@ class JsonSchema:
     def serialized(self) -> str:
         return self.canonical
 
+    @property
+    def whole(self) -> str:
+        return self.canonical
+
     def unreadable(self, written: JsonSchema) -> list[Difference]:
         return compatibility.differences(written.root, self.root)
 

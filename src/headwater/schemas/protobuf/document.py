@@ -54,6 +54,10 @@ class ProtobufSchema:
         """The descriptor in base64 (`format=serialized`)."""
         return base64.b64encode(self.file.SerializeToString()).decode()
 
+    @property
+    def whole(self) -> str:
+        return self.canonical
+
     def unreadable(self, written: ProtobufSchema) -> list[Difference]:
         return compatibility.differences(self.files, written.files)
 

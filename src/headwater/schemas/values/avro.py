@@ -37,7 +37,8 @@ def _value(text: str) -> Json:
 
 
 class AvroCodec:
-    """`reader`: the schema as which values are to be read, with its defaults; None: as they were written."""
+    """`reader`: the schema as which values are to be read, with its defaults; None: as they were written.
+    `for_columns`: as in `reader_of`."""
 
     kind = "avro"
 
@@ -46,13 +47,15 @@ class AvroCodec:
         text: str,
         imported: Sequence[Imported] = (),
         reader: tuple[str, Sequence[Imported]] | None = None,
+        *,
+        for_columns: bool = False,
     ) -> None:
         self._schema = parsed(text, imported)
         self._reader = None if reader is None else parsed(*reader)
         if self._reader is not None:
             Fit(self._reader).settle_defaults()
         self._fit = Fit(self._schema)
-        self._read = reader_of(self._schema)
+        self._read = reader_of(self._schema, for_columns=for_columns)
 
     def decode(self, body: bytes) -> Json:
         try:

@@ -17,6 +17,7 @@ from fastavro import _read_py
 from fastavro.read import LOGICAL_READERS
 
 from headwater.schemas.values.header import Json
+from headwater.schemas.values.moments import logical_of
 
 Kind: TypeAlias = Any
 """A schema, or a type in it, as fastavro has parsed it."""
@@ -26,6 +27,7 @@ _DECIMAL = "headwater-decimal"
 """Avro's decimal by a name of our own: fastavro asks `_decimal` for it, and others' stay as they are."""
 DECIMAL_BYTES_MAX = 400
 _EXACT = Context(prec=2_000)
+_TIMES = ("time-millis", "time-micros")
 FREE_MAX = 100
 """Values in one value that take no byte: nulls, and records of nothing else."""
 
@@ -51,13 +53,13 @@ def _learn(kind: Kind, named: dict[str, Kind]) -> None:
             _learn(each, named)
 
 
-def reader_of(schema: Kind) -> Reader:
+def reader_of(schema: Kind, *, for_columns: bool = False) -> Reader:
     """What reads values of a schema: bytes of a stranger's decide how deep it goes and how much it makes.
 
     fastavro's compiled reader goes as deep as they say, and ends the process beyond the stack: where a type
     holds itself, its reader in Python does it, which Python bounds. Of items that take no byte a few bytes
     may name any number, and forty records of two fields each, one in the other, are 2⁴⁰ without any: such
-    schemas are not read.
+    schemas are not read. `for_columns`: times of a day are numbers, as columns have them.
     """
     types = _Types(named_in(schema))
     if any(types.is_empty(each) for each in types.items(schema)) or types.has_many_free(schema):
@@ -66,8 +68,10 @@ def reader_of(schema: Kind) -> Reader:
     own = copy.deepcopy(schema)
     for root in [own, *named_in(own).values()]:
         for kind in types.parts(root):
-            if isinstance(kind, dict) and kind.get("logicalType") == "decimal":
+            if (means := logical_of(kind)) == "decimal":
                 kind["logicalType"] = _DECIMAL
+            elif for_columns and means in _TIMES:
+                del kind["logicalType"]
     return lambda data, _, read_as: cast("Reader", reader)(data, own, read_as)
 
 

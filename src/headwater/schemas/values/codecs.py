@@ -10,7 +10,7 @@ What has an id never changes, so a codec is made once. For several threads.
 from __future__ import annotations
 
 import threading
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headwater.schemas import kinds
 from headwater.schemas.errors import InvalidSchema
@@ -18,6 +18,9 @@ from headwater.schemas.model import AVRO, PROTOBUF, Imported, Schema
 from headwater.schemas.values import header
 from headwater.schemas.values.errors import NotOfItsSchema, SchemaNotFound
 from headwater.schemas.values.header import Json
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor
 
 KNOWN_MAX = 5_000
 
@@ -56,15 +59,15 @@ class Codec(Protocol):
 
 
 class Codecs:
-    """`pinned`: the schema as which Avro is read, whatever it was written as. `in_micros`: times are those of
-    columns, without what is less than a microsecond."""
+    """`pinned`: the schema as which Avro and Protobuf are read, whatever they were written as. `for_columns`:
+    times are those of columns: without what is less than a microsecond, and of a day as numbers."""
 
     def __init__(
-        self, lookup: Lookup, pinned: Found | None = None, *, in_micros: bool = False
+        self, lookup: Lookup, pinned: Found | None = None, *, for_columns: bool = False
     ) -> None:
         self.lookup = lookup
         self._pinned = pinned
-        self._in_micros = in_micros
+        self._for_columns = for_columns
         self._lock = threading.Lock()
         self._known: dict[int, Codec] = {}
         self._latest_of: dict[int, Found] = {}
@@ -81,7 +84,7 @@ class Codecs:
         return known
 
     def _learn(self, found: Found) -> Codec:
-        made = codec(found, self._pinned, in_micros=self._in_micros)
+        made = codec(found, self._pinned, for_columns=self._for_columns)
         with self._lock:
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
@@ -119,7 +122,18 @@ class Codecs:
         return found.id, self._known.get(found.id) or self._learn(found)
 
 
-def codec(found: Found, pinned: Found | None = None, *, in_micros: bool = False) -> Codec:
+def _message(pinned: Found | None) -> Descriptor | None:
+    """The first of its file, which a query's columns are of."""
+    if pinned is None or pinned.schema.kind != PROTOBUF:
+        return None
+    from headwater.schemas.values.protobuf import ProtobufCodec
+
+    schema = pinned.schema
+    parsed = kinds.parse(schema.kind, schema.text, pinned.imported, is_new=False)
+    return ProtobufCodec(parsed).message()
+
+
+def codec(found: Found, pinned: Found | None = None, *, for_columns: bool = False) -> Codec:
     """Raises SchemaNotFound where the schema cannot be used: its library is missing, or it is none."""
     schema = found.schema
     try:
@@ -128,12 +142,12 @@ def codec(found: Found, pinned: Found | None = None, *, in_micros: bool = False)
 
             same = pinned is None or pinned.id == found.id or pinned.schema.kind != AVRO
             reader = None if same or pinned is None else (pinned.schema.text, pinned.imported)
-            return AvroCodec(schema.text, found.imported, reader)
+            return AvroCodec(schema.text, found.imported, reader, for_columns=for_columns)
         if schema.kind == PROTOBUF:
             from headwater.schemas.values.protobuf import ProtobufCodec
 
             parsed = kinds.parse(schema.kind, schema.text, found.imported, is_new=False)
-            return ProtobufCodec(parsed, in_micros=in_micros)
+            return ProtobufCodec(parsed, reader=_message(pinned), in_micros=for_columns)
         from headwater.schemas.values.json import JsonCodec
 
         return JsonCodec(schema.text, found.imported)

@@ -19,6 +19,12 @@ from decimal import Decimal
 
 from headwater.schemas.values.header import Json
 
+_LOGICAL = frozenset((
+    ("bytes", "decimal"), ("fixed", "decimal"), ("string", "uuid"), ("int", "date"),
+    ("int", "time-millis"), ("long", "time-micros"), ("long", "timestamp-millis"),
+    ("long", "timestamp-micros"), ("long", "local-timestamp-millis"),
+    ("long", "local-timestamp-micros"),
+))  # fmt: skip
 _NUMBER = re.compile(r"-?\d{1,1000}(\.\d{1,1000})?([eE][+-]?\d{1,4})?", re.ASCII)
 _FINER = re.compile(r"[.,]\d{6}\d*[1-9]", re.ASCII)
 """A part of a second that Python's `fromisoformat` would cut off."""
@@ -28,6 +34,22 @@ _MICROS = {"millis": 1000, "micros": 1}
 _MICROSECOND = timedelta(microseconds=1)
 _DAY_MICROS = timedelta(days=1) // _MICROSECOND
 _EPOCH = datetime(1970, 1, 1)
+
+
+def logical_of(kind: Json) -> str | None:
+    """What a type of a schema means. Where another type stands than one that may mean that, or a decimal has
+    no size, the type itself counts, as Avro has it."""
+    if not isinstance(kind, dict) or not isinstance(kind.get("type"), str):
+        return None
+    found = kind.get("logicalType")
+    if not isinstance(found, str) or (kind["type"], found) not in _LOGICAL:
+        return None
+    return found if found != "decimal" or _has_size(kind) else None
+
+
+def _has_size(kind: Json) -> bool:
+    precision, scale = kind.get("precision"), kind.get("scale", 0)
+    return type(precision) is int and type(scale) is int and precision > 0 <= scale <= precision
 
 
 def decimal(value: Json, precision: int, scale: int) -> int:

@@ -8,24 +8,21 @@
 
 from __future__ import annotations
 
-import base64
-
 from google.protobuf import json_format
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message import DecodeError, EncodeError, Message
+from google.protobuf.message import DecodeError, EncodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from headwater.schemas.model import Parsed
 from headwater.schemas.protobuf import document
-from headwater.schemas.values import exact
+from headwater.schemas.values import exact, messages
 from headwater.schemas.values.errors import NotOfItsSchema
 from headwater.schemas.values.fit.protobuf import fit
 from headwater.schemas.values.header import Json
 
 INDEXES_MAX = 32
 _SHOWN = 300
-_WELL_KNOWN = "google.protobuf."
 _MISFITS = (
     json_format.ParseError,
     EncodeError,
@@ -34,16 +31,18 @@ _MISFITS = (
     ValueError,
     RecursionError,
 )
-_TIMESTAMP = f"{_WELL_KNOWN}Timestamp"
 
 
 class ProtobufCodec:
     kind = "protobuf"
 
-    def __init__(self, parsed: Parsed, *, in_micros: bool = False) -> None:
-        """`in_micros`: a Timestamp is cut off at the microsecond, as Spark's `from_protobuf` does it."""
+    def __init__(
+        self, parsed: Parsed, *, reader: Descriptor | None = None, in_micros: bool = False
+    ) -> None:
+        """`reader`: the message as which values are to be read; None: as they were written. `in_micros`: a
+        Timestamp is cut off at the microsecond, as Spark's `from_protobuf` does it."""
         assert isinstance(parsed, document.ProtobufSchema)
-        self._in_micros = in_micros
+        self.reader, self._in_micros = reader, in_micros
         pool = DescriptorPool()
         for each in parsed.files.file:
             pool.Add(each)
@@ -74,12 +73,19 @@ class ProtobufCodec:
 
     def decode(self, body: bytes) -> Json:
         indexes, start = indexes_of(body)
-        made = GetMessageClass(self.message(indexes))()
+        message = self.message(indexes)
+        if not self.is_read(message):
+            raise NotOfItsSchema(f"it is a {message.full_name}, and no {_full_name(self.reader)}")
+        made = GetMessageClass(message)()
         try:
             made.ParseFromString(body[start:])
         except DecodeError as error:
             raise NotOfItsSchema(f"no Protobuf of its schema: {error}") from None
-        return _plain(made, self._in_micros)
+        return messages.plain(made, self.reader, in_micros=self._in_micros)
+
+    def is_read(self, message: Descriptor) -> bool:
+        """Whether it is the one as which values are to be read, wherever it stands in its file."""
+        return self.reader is None or _own_name(message) == _own_name(self.reader)
 
     def encode(self, value: Json) -> bytes:
         """Raises NotOfItsSchema."""
@@ -94,6 +100,15 @@ class ProtobufCodec:
 
     def encode_text(self, text: str) -> bytes:
         return self.encode(exact.loads(text))
+
+
+def _own_name(message: Descriptor) -> str:
+    """Without the package, as the rules of compatibility compare it."""
+    return message.full_name.removeprefix(f"{message.file.package}.")
+
+
+def _full_name(message: Descriptor | None) -> str:
+    return "" if message is None else message.full_name
 
 
 def indexes_of(body: bytes) -> tuple[tuple[int, ...], int]:
@@ -121,42 +136,3 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return (value >> 1) ^ -(value & 1), at
     raise NotOfItsSchema("it does not say which message of its schema it is")
-
-
-def _plain(message: Message, in_micros: bool) -> Json:
-    name = message.DESCRIPTOR.full_name
-    if name.startswith(_WELL_KNOWN):
-        if in_micros and name == _TIMESTAMP:
-            nanos = getattr(message, "nanos")  # noqa: B009  the class is made at run time
-            setattr(message, "nanos", nanos - nanos % 1000)  # noqa: B010
-        try:
-            return json_format.MessageToDict(message, preserving_proto_field_name=True)
-        except (TypeError, ValueError, OverflowError, json_format.Error) as error:
-            raise NotOfItsSchema(f"{name} holds what cannot be one: {error}") from None
-    return {each.name: _field(message, each, in_micros) for each in message.DESCRIPTOR.fields}
-
-
-def _field(message: Message, field: FieldDescriptor, in_micros: bool) -> Json:
-    if field.is_repeated:
-        found = getattr(message, field.name)
-        entry = field.message_type
-        if entry is not None and entry.GetOptions().map_entry:
-            item = entry.fields_by_name["value"]
-            return {_key(key): _one(found[key], item, in_micros) for key in found}
-        return [_one(each, field, in_micros) for each in found]
-    if field.has_presence and not message.HasField(field.name):
-        return None
-    return _one(getattr(message, field.name), field, in_micros)
-
-
-def _key(key: object) -> str:
-    return str(key).lower() if isinstance(key, bool) else str(key)
-
-
-def _one(value: Json, field: FieldDescriptor, in_micros: bool) -> Json:
-    if field.type == FieldDescriptor.TYPE_BYTES:
-        return base64.b64encode(value).decode()
-    if field.enum_type is not None:
-        found = field.enum_type.values_by_number.get(value)
-        return value if found is None else found.name
-    return _plain(value, in_micros) if isinstance(value, Message) else value

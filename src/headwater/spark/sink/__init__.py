@@ -1,10 +1,12 @@
 """Stage: rows of a DataFrame to records of a topic, exactly once. `spark.datasource` calls these two.
 
 columns, settings   what is asked for, checked on the driver
-rows                Arrow to record batches (buffers, placing, encoding, hashing, memory, unsent)
-part                a task's rows in one open transaction (producing, transaction)
-decisions           the driver's word that a batch counts; read again after a crash (committed)
-ending              commits what is decided
+rows                Arrow to record batches (buffers, partitioner, encoder, unsent)
+part                a task's rows in one open transaction (task, producer)
+decisions           the driver's word that a batch counts; read again after a crash
+second_phase        commits what is decided
+driver              few rows and their decision as one transaction
+open_transactions   ends what attempts that were lost have left open
 stream, batch       Spark's two kinds of writers
 """
 

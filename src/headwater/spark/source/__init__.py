@@ -7,5 +7,5 @@ splits.py     ranges of offsets to tasks
 plan.py       the driver's questions to the cluster: which topics, from where to where
 batch.py, stream.py   Spark's two readers
 task.py       one task: a range of one partition, from files or over the network, to Arrow
-fetching.py, files.py the two ways to get at the bytes
+files.py      the segment files, where they can be seen; over the network it is `client.fetch`
 """

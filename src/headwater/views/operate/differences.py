@@ -1,6 +1,6 @@
 """What a comparison of a view with the log has found, and which rows would mend it; pure.
 
-`pipelines.verification` compares, `headwater verify` tells. Rows here are only those that differ.
+`pipelines.verify_job` compares, `headwater verify` tells. Rows here are only those that differ.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A state gets the columns that its tables have got: those of new schemas of their topics.
 
-Called by `pipelines.table_evolution`, while the view's query does not run. One transaction, which may come
+Called by `pipelines.state_evolution`, while the view's query does not run. One transaction, which may come
 again. Rows that are there have the column's default; so have those of batches that the journal has and the
 file has not, which name no such column. The table `widened` says that the next batch computes the view as a
 whole: what the view's function makes of the rows is another now, and with it every digest in `held`.

@@ -1,6 +1,6 @@
 """What a change is compared with, as trees of comparisons: made by `program`, run in two ways.
 
-As SQL by the state's engine (`store`), and by `matching` over rows that are in memory. Both give the same
+As SQL by the state's engine (`store`), and by `lookup` over rows that are in memory. Both give the same
 rows, in any order, perhaps some of them more than once.
 
     Rows      columns of a table's rows, as w0, w1, …: `t0` all of table 0, `change0` its changed rows,

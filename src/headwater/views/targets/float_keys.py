@@ -1,7 +1,7 @@
 """Floats as keys, as Spark compares them: 0.0 and -0.0 are one key, and so is every NaN. For targets.
 
 Spark groups and joins so, while stores, Arrow and texts tell the two zeros apart in their own ways. A key is
-therefore made one of these before anything looks at it (`staging`), and when it becomes a text (`texts`).
+therefore made one of these before anything looks at it (`staged_files`), and when it becomes text (`texts`).
 """
 
 from __future__ import annotations

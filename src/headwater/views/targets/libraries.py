@@ -2,7 +2,8 @@
 
 Called at the top of the modules that import such a package, while the registry loads them.
 
-Which errors pass by themselves: after these, and no others, a call may succeed later (`Unavailable`).
+Also here: which errors pass by themselves: after these, and no others, a call may succeed later
+(`Unavailable`).
 
 A list of what is known to pass, for every target. What is not on it is not waited for: a person is told
 (`Misfit`), since a column that was dropped or a password that is wrong stays so.

@@ -13,8 +13,7 @@ from headwater.broker.groups import timeouts
 from headwater.broker.groups.consumer.changes import Changes
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.heartbeat import Beat, Beaten, heartbeat, leave
-from headwater.broker.groups.consumer.record_reader import read_key
-from headwater.broker.groups.consumer.replay import Replay
+from headwater.broker.groups.consumer.replay import ConsumerReplay
 from headwater.broker.groups.consumer.steps import ConsumerLimits, Setting, expel
 from headwater.broker.groups.effects import Now
 
@@ -89,9 +88,9 @@ class Hall:
 
     def restored(self) -> ConsumerGroup:
         """The group as a restart would find it."""
-        replay = Replay()
+        replay = ConsumerReplay()
         for key, value in self.log:
-            read = read_key(key)
+            read = replay.read_key(key)
             assert read is not None
             replay.apply(read, value)
         return replay.finished().get("g") or ConsumerGroup("g")

@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.broker.groups.consumer import records
-from headwater.broker.groups.consumer.member import ClassicSide, MemberState
-from headwater.broker.groups.consumer.record_reader import READERS, read_key
-from headwater.broker.groups.consumer.records import CurrentValue, Key, MemberValue, RegexValue
+from headwater.broker.groups.consumer.member import ClassicSide
+from headwater.broker.groups.consumer.records import KINDS, CurrentValue, MemberValue, RegexValue
+from headwater.broker.groups.consumer.replay import READERS
 from headwater.broker.groups.cursor import BadRecord
+from headwater.broker.groups.modern.member import MemberState
+from headwater.broker.groups.modern.records import Key, target_value
 
 A, B = UUID(int=1), UUID(int=2)
 MEMBER = MemberValue(
@@ -25,7 +27,7 @@ EXAMPLES = [
     (records.GROUP, records.group_value(7, -9), (7, -9)),
     (records.GROUP, records.group_value(7, 0), (7, 0)),
     (records.MEMBER, records.member_value(MEMBER), MEMBER),
-    (records.TARGET, records.target_value(7, 123), (7, 123)),
+    (records.TARGET, target_value(7, 123), (7, 123)),
     (
         records.MEMBER_TARGET,
         records.member_target_value({A: frozenset({1, 0})}),
@@ -54,10 +56,10 @@ def test_a_value_that_is_cut_or_followed_by_bytes_is_refused(
             READERS[kind](wrong)
 
 
-@pytest.mark.parametrize("kind", [*records.OF_GROUP, *records.OF_MEMBER])
+@pytest.mark.parametrize("kind", [*READERS, records.PARTITIONS])
 def test_a_key_is_read_as_it_was_written(kind: int) -> None:
-    name = "m" if kind in records.OF_MEMBER else ""
-    assert read_key(records.key(kind, "g", name)) == Key(kind, "g", name)
+    name = "m" if KINDS.has_name(kind) else ""
+    assert KINDS.read_key(KINDS.key(kind, "g", name)) == Key(kind, "g", name)
 
 
 @given(st.sampled_from(sorted(READERS)), st.binary(max_size=60))

@@ -253,7 +253,7 @@ async def test_a_member_whose_group_record_is_lost_is_in_a_group_of_the_first_ep
     await beat(desk, joining("a"))
     store = MemoryStore()
     store.log = [
-        each for each in desk.store.log if each[0] == records.key(records.MEMBER, "g", "a")
+        each for each in desk.store.log if each[0] == records.KINDS.key(records.MEMBER, "g", "a")
     ]
     group = group_of(make_desk(store, image=image))
     assert (group.epoch, group.target_epoch) == (1, 1)

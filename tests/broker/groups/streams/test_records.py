@@ -6,16 +6,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.broker.groups.consumer.member import MemberState
 from headwater.broker.groups.cursor import BadRecord
+from headwater.broker.groups.modern.member import MemberState
+from headwater.broker.groups.modern.records import Key, target_value
 from headwater.broker.groups.streams import records
 from headwater.broker.groups.streams.member import Assignment, Endpoint, Holding, StreamsMember
-from headwater.broker.groups.streams.record_reader import READERS, CurrentValue, read_key
-from headwater.broker.groups.streams.records import GroupValue, Key
+from headwater.broker.groups.streams.records import KINDS, GroupValue
+from headwater.broker.groups.streams.replay import READERS, CurrentValue
 from headwater.broker.groups.streams.topology import Copartition, Subtopology, TopicInfo, Topology
 
 MEMBER = StreamsMember(
-    "", None, "rack", "client", "/host", 30_000, 3, "p", Endpoint("h", 65_000), (("zone", "a"),)
+    "",
+    None,
+    "rack",
+    "client",
+    "/host",
+    30_000,
+    topology_epoch=3,
+    process_id="p",
+    endpoint=Endpoint("h", 65_000),
+    tags=(("zone", "a"),),
 )
 HELD = Holding({"0": {0: 3, 2: 5}}, {"1": {1: 5}}, {})
 REVOKING = Holding({"1": {0: 4}}, {}, {})
@@ -44,7 +54,7 @@ EXAMPLES = [
     (records.GROUP, records.group_value(GroupValue(7, 0)), GroupValue(7, 0)),
     (records.MEMBER, records.member_value(MEMBER), MEMBER),
     (records.MEMBER, records.member_value(StreamsMember("")), StreamsMember("")),
-    (records.TARGET, records.target_value(7, 123), (7, 123)),
+    (records.TARGET, target_value(7, 123), (7, 123)),
     (records.MEMBER_TARGET, records.member_target_value(TARGET), TARGET),
     (records.CURRENT, records.current_value(HOLDER), CURRENT),
     (records.TOPOLOGY, records.topology_value(TOPOLOGY), TOPOLOGY),
@@ -65,10 +75,10 @@ def test_a_value_that_is_cut_or_followed_by_bytes_is_refused(
             READERS[kind](wrong)
 
 
-@pytest.mark.parametrize("kind", [*records.OF_GROUP, *records.OF_MEMBER])
+@pytest.mark.parametrize("kind", sorted(READERS))
 def test_a_key_is_read_as_it_was_written(kind: int) -> None:
-    name = "m" if kind in records.OF_MEMBER else ""
-    assert read_key(records.key(kind, "g", name)) == Key(kind, "g", name)
+    name = "m" if KINDS.has_name(kind) else ""
+    assert KINDS.read_key(KINDS.key(kind, "g", name)) == Key(kind, "g", name)
 
 
 def test_a_topology_that_copartitions_what_it_has_not_is_refused() -> None:

@@ -15,8 +15,7 @@ from headwater.broker.groups.streams.changes import Changes
 from headwater.broker.groups.streams.group import StreamsGroup
 from headwater.broker.groups.streams.heartbeat import Beat, Beaten, heartbeat
 from headwater.broker.groups.streams.member import Assignment, Task, each_task
-from headwater.broker.groups.streams.record_reader import read_key
-from headwater.broker.groups.streams.replay import Replay
+from headwater.broker.groups.streams.replay import StreamsReplay
 from headwater.broker.groups.streams.steps import Setting, StreamsLimits, expel
 from headwater.broker.groups.streams.topology import Subtopology, TopicInfo, Topology
 from tests.broker.groups.consumer.hall import FakeImage
@@ -71,9 +70,9 @@ class Theatre:
 
     def restored(self) -> StreamsGroup:
         """The group as a restart would find it."""
-        replay = Replay()
+        replay = StreamsReplay()
         for key, value in self.log:
-            read = read_key(key)
+            read = replay.read_key(key)
             assert read is not None
             replay.apply(read, value)
         return replay.finished().get("g") or StreamsGroup("g")

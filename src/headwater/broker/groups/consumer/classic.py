@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.groups.consumer.changes import Changes
 from headwater.broker.groups.consumer.group import ConsumerGroup
-from headwater.broker.groups.consumer.member import ClassicSide, ConsumerMember, MemberState
+from headwater.broker.groups.consumer.member import ClassicSide, ConsumerMember
 from headwater.broker.groups.consumer.steps import (
     Setting,
     check_names,
@@ -23,7 +23,6 @@ from headwater.broker.groups.consumer.steps import (
     replace_static,
     same_names,
     static_member,
-    stay,
     step,
 )
 from headwater.broker.groups.cursor import BadRecord
@@ -31,6 +30,7 @@ from headwater.broker.groups.effects import NO_MEMBER_ID, Joined, Now, Synced
 from headwater.broker.groups.group import HeartbeatRefused, Image
 from headwater.broker.groups.join import JoinRequest
 from headwater.broker.groups.member import Protocols
+from headwater.broker.groups.modern.member import MemberState
 from headwater.broker.groups.subscription import (
     CONSUMER,
     Subscription,
@@ -58,7 +58,7 @@ def join(
     resubscribed = _update(member, changes, request, said)
     follow(group, changes, setting, resubscribed)
     step(group, changes, setting, member, owned, resubscribed)
-    stay(group, member, setting.now, request.session_timeout_ms)
+    group.stay(member, setting.now, request.session_timeout_ms)
     member.join_deadline = None
     member.sync_deadline = setting.now.monotonic_ms + member.rebalance_timeout_ms
     group.wake(member.sync_deadline)
@@ -87,7 +87,7 @@ def sync(group: ConsumerGroup, request: SyncRequest, image: Image, now: Now) -> 
         _call_back(group, member, now)
         return Synced(ErrorCode.rebalance_in_progress)
     member.sync_deadline = None
-    stay(group, member, now, side.session_timeout_ms)
+    group.stay(member, now, side.session_timeout_ms)
     names = {topic.id: name for name, topic in image.topics.items() if topic.id in member.assigned}
     partitions = {
         names[topic_id]: numbers
@@ -105,7 +105,7 @@ def heartbeat(
     if isinstance(found, ErrorCode):
         return found
     member, side = found
-    stay(group, member, now, side.session_timeout_ms)
+    group.stay(member, now, side.session_timeout_ms)
     waits = member.state is MemberState.UNRELEASED and group.waits_for_others(member)
     settled = member.state is MemberState.STABLE or waits
     if member.epoch < group.epoch or not settled:

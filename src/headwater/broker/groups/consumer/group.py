@@ -1,16 +1,7 @@
-"""A consumer group of the newer protocol as data: members, epochs, targets, owners of partitions.
+"""A consumer group of the newer protocol as data: who subscribes to what, and who has which partitions.
 
-The moves of this package change it; `service` owns the turn in which that happens. Nothing here
-does I/O or looks at a clock. The group's state follows from its epochs:
-
-    Empty        no members
-    Assigning    the group's epoch is ahead of the target assignment's
-    Reconciling  some member has not reached its target yet
-    Stable       every member has what the target gives it
-
-Invariants: a partition has at most one owner, who holds it as assigned or as still being revoked;
-the epoch of the group is never below that of the target, nor that below a member's; the epochs
-never decrease; an instance id belongs to one member.
+The moves of this package change it; `service` owns the turn in which that happens. What it has in common with
+other groups that have epochs, its states and invariants stand in `modern.group`.
 """
 
 from __future__ import annotations
@@ -21,79 +12,31 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.groups.consumer import records
-from headwater.broker.groups.consumer.member import (
-    ConsumerMember,
-    Held,
-    MemberState,
-    Partitions,
-)
-from headwater.broker.groups.consumer.records import RegexValue
+from headwater.broker.groups.consumer.member import ConsumerMember, Held, Partitions
+from headwater.broker.groups.consumer.records import KINDS, REGEX, RegexValue
 from headwater.broker.groups.consumer.topic_regex import TopicRegex
+from headwater.broker.groups.modern.group import ModernGroup
 from headwater.broker.groups.subscription import CONSUMER
 
 Owned = tuple[UUID, int]
 
 
-class ConsumerGroup:
-    """State of one group. Attributes are written by this package's moves and by nobody else."""
-
+class ConsumerGroup(ModernGroup[ConsumerMember, Partitions, Owned]):
     type = "consumer"
     protocol_type: str | None = CONSUMER
 
     def __init__(self, group_id: str) -> None:
-        self.id = group_id
-        self.epoch = 1
-        self.metadata_hash = 0
-        """Of the subscribed topics as they were when the epoch was last raised."""
-        self.topics_seen: int | None = None
-        """The catalogue's version when the topics were last looked at."""
-        self.target_epoch = 0
-        self.target_timestamp = 0
-        self.target: dict[str, Partitions] = {}
-        self.members: dict[str, ConsumerMember] = {}
-        self.static_ids: dict[str, str] = {}
+        super().__init__(group_id, target_epoch=0)
         self.regexes: dict[str, RegexValue] = {}
         """What the members' regular expressions stand for."""
         self.matchers: dict[str, TopicRegex] = {}
         """What has been looked at for them."""
-        self.owners: dict[Owned, str] = {}
         self.known: frozenset[str] | None = None
         """The topics that there were when they were last looked at; None: they have not been yet."""
         self.subscribed: frozenset[str] = frozenset()
         """Those of them that members subscribe to."""
-        self.dead = False
-        self.assign_at: int | None = None
-        """When an assignment that was put off is to be made."""
-        self.wake_at: int | None = None
-        self.unsaved = False
-        """A record could not be written: the next turn writes it again."""
-        self.stale_keys: set[bytes] = set()
-        """Keys of records that could not be written."""
 
     # ---- questions -------------------------------------------------------------------------------
-
-    @property
-    def state_name(self) -> str:
-        if self.dead:
-            return "Dead"
-        if not self.members:
-            return "Empty"
-        if self.epoch > self.target_epoch:
-            return "Assigning"
-        reached = all(
-            member.state is MemberState.STABLE and member.epoch == self.target_epoch
-            for member in self.members.values()
-        )
-        return "Stable" if reached else "Reconciling"
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.members and not self.dead
-
-    @property
-    def is_idle(self) -> bool:
-        return self.is_empty
 
     def subscribes(self, topic: str) -> bool:
         named = (member.topic_names for member in self.members.values())
@@ -163,7 +106,7 @@ class ConsumerGroup:
         if member.classic is None and not knows_epochs:
             return ErrorCode.unsupported_version
         if generation > member.epoch or (generation < member.epoch and generation <= 0):
-            return _stale(member)
+            return self.stale(member)
         return ErrorCode.none
 
     def partition_commit_error(
@@ -177,53 +120,26 @@ class ConsumerGroup:
             since = held.get(topic_id, {}).get(partition) if topic_id is not None else None
             if since is not None and since <= generation:
                 return ErrorCode.none
-        return _stale(member)
+        return self.stale(member)
 
-    def fetch_error(self, member_id: str | None, generation: int) -> ErrorCode:
-        """May this caller read the offsets? Without member id and epoch anybody may."""
-        if member_id is None and generation < 0:
-            return ErrorCode.none
-        member = self.members.get(member_id or "")
-        if member is None:
-            return ErrorCode.unknown_member_id
-        return ErrorCode.none if generation == member.epoch else _stale(member)
-
-    def delete_error(self) -> ErrorCode:
-        if self.dead:
-            return ErrorCode.group_id_not_found
-        return ErrorCode.none if self.is_empty else ErrorCode.non_empty_group
-
-    def offset_delete_error(self) -> ErrorCode:
-        return ErrorCode.group_id_not_found if self.dead else ErrorCode.none
-
-    def offsets_idle_since(self, commit_timestamp: int) -> int | None:
-        """KIP-211 as Kafka reads it for these groups: always since the commit."""
-        return commit_timestamp
-
-    def set_dead(self, dead: bool) -> None:
-        assert not self.members
-        self.dead = dead
+    def stale(self, member: ConsumerMember) -> ErrorCode:
+        return ErrorCode.illegal_generation if member.classic else super().stale(member)
 
     def tombstone_keys(self) -> list[bytes]:
         return [
             *self.member_keys(),
-            *(records.key(records.REGEX, self.id, regex) for regex in self.regexes),
+            *(KINDS.key(REGEX, self.id, regex) for regex in self.regexes),
             *self.stale_keys,
-            records.key(records.TARGET, self.id),
-            records.key(records.GROUP, self.id),
+            KINDS.key(KINDS.target, self.id),
+            KINDS.key(KINDS.group, self.id),
         ]
 
     def member_keys(self) -> Iterator[bytes]:
-        kinds = (records.CURRENT, records.MEMBER_TARGET, records.MEMBER)
-        for kind in kinds:
+        for kind in KINDS.of_member:
             for member_id in self.members:
-                yield records.key(kind, self.id, member_id)
+                yield KINDS.key(kind, self.id, member_id)
 
     # ---- changes ---------------------------------------------------------------------------------
-
-    def wake(self, at: int) -> None:
-        if self.wake_at is None or at < self.wake_at:
-            self.wake_at = at
 
     def add(self, member: ConsumerMember) -> None:
         self.members[member.id] = member
@@ -260,7 +176,3 @@ def _all_of(member: ConsumerMember) -> Iterator[Owned]:
         for topic_id, partitions in held.items():
             for number in partitions:
                 yield topic_id, number
-
-
-def _stale(member: ConsumerMember) -> ErrorCode:
-    return ErrorCode.illegal_generation if member.classic else ErrorCode.stale_member_epoch

@@ -15,9 +15,6 @@ from headwater.broker.groups.consumer import topic_regex
 from headwater.broker.groups.consumer.changes import Changes
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.member import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    LEAVE_STATIC_EPOCH,
     ConsumerMember,
     Partitions,
     partitions_of,
@@ -30,11 +27,10 @@ from headwater.broker.groups.consumer.steps import (
     replace_static,
     same_names,
     static_member,
-    stay,
     step,
-    unknown_member,
 )
 from headwater.broker.groups.group import HeartbeatRefused, Image
+from headwater.broker.groups.modern.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +79,7 @@ def heartbeat(group: ConsumerGroup, changes: Changes, beat: Beat, setting: Setti
     resubscribed = _update(group, member, beat, changes)
     follow(group, changes, setting, resubscribed)
     step(group, changes, setting, member, beat.owned, resubscribed)
-    stay(group, member, setting.now, setting.limits.session_timeout_ms)
+    group.stay(member, setting.now, setting.limits.session_timeout_ms)
     after = partitions_of(member.assigned)
     tell = beat.epoch == JOIN_EPOCH or beat.is_full or before != after
     return Beaten(
@@ -113,10 +109,10 @@ def _member(group: ConsumerGroup, changes: Changes, beat: Beat) -> ConsumerMembe
         member = group.members.get(beat.member_id)
         if member is None:
             if beat.epoch != JOIN_EPOCH:
-                raise unknown_member(group, beat.member_id)
+                raise group.unknown_member(beat.member_id)
             return _new(group, changes, beat)
         if beat.epoch != JOIN_EPOCH:
-            _check_epoch(member, beat)
+            member.check_epoch("consumer", beat.epoch, _is_subset(beat.owned, member))
         return member
     holder = group.static_ids.get(beat.instance_id)
     old = group.members[holder] if holder is not None else None
@@ -131,7 +127,7 @@ def _member(group: ConsumerGroup, changes: Changes, beat: Beat) -> ConsumerMembe
             )
         return replace_static(group, changes, old, beat.member_id)
     member = static_member(group, beat.member_id, beat.instance_id)
-    _check_epoch(member, beat)
+    member.check_epoch("consumer", beat.epoch, _is_subset(beat.owned, member))
     return member
 
 
@@ -143,24 +139,6 @@ def _new(group: ConsumerGroup, changes: Changes, beat: Beat) -> ConsumerMember:
     group.add(member)
     changes.arrived(member.id)
     return member
-
-
-def _check_epoch(member: ConsumerMember, beat: Beat) -> None:
-    """The epoch must be ours, or the one before if the member has nothing that is not its own."""
-    if beat.epoch > member.epoch:
-        word = "greater"
-    elif beat.epoch < member.epoch and (
-        beat.epoch != member.previous_epoch or not _is_subset(beat.owned, member)
-    ):
-        word = "smaller"
-    else:
-        return
-    raise HeartbeatRefused(
-        ErrorCode.fenced_member_epoch,
-        f"The consumer group member has a {word} member epoch ({beat.epoch}) than the one known by "
-        f"the group coordinator ({member.epoch}). The member must abandon all its partitions and "
-        "rejoin.",
-    )
 
 
 def _is_subset(owned: Partitions | None, member: ConsumerMember) -> bool:
@@ -207,7 +185,7 @@ def leave(group: ConsumerGroup, changes: Changes, beat: Beat) -> ConsumerMember 
     if beat.instance_id is None:
         member = group.members.get(beat.member_id)
         if member is None:
-            raise unknown_member(group, beat.member_id)
+            raise group.unknown_member(beat.member_id)
     else:
         member = static_member(group, beat.member_id, beat.instance_id)
     if beat.epoch == LEAVE_EPOCH:

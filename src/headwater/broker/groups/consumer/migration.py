@@ -19,7 +19,7 @@ from headwater.broker.groups.consumer import subscriptions
 from headwater.broker.groups.consumer.changes import Changes
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.member import ClassicSide, ConsumerMember, Held, partitions_of
-from headwater.broker.groups.consumer.steps import Setting, stay
+from headwater.broker.groups.consumer.steps import Setting
 from headwater.broker.groups.cursor import BadRecord
 from headwater.broker.groups.effects import Joined, Now, Synced, Turn
 from headwater.broker.groups.group import HeartbeatRefused, Image
@@ -74,7 +74,7 @@ def to_consumer(old: ClassicGroup, turn: Turn, setting: Setting) -> tuple[Consum
         member = _consumer_member(group, each, old.protocol, setting.image)
         group.add(member)
         group.target[member.id] = partitions_of(member.assigned)
-        stay(group, member, setting.now, each.session_timeout_ms)
+        group.stay(member, setting.now, each.session_timeout_ms)
     subscriptions.refresh(group, setting.image)
     changes = Changes(group)
     changes.everything()
@@ -100,8 +100,8 @@ def _consumer_member(
         said.rack,
         old.client_id,
         old.client_host,
-        said.topics,
-        rebalance_timeout_ms=old.rebalance_timeout_ms,
+        old.rebalance_timeout_ms,
+        topic_names=said.topics,
         classic=ClassicSide(old.session_timeout_ms, old.protocols),
         epoch=group.epoch,
         previous_epoch=group.epoch,

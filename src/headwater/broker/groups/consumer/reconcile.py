@@ -16,12 +16,8 @@ from __future__ import annotations
 from uuid import UUID
 
 from headwater.broker.groups.consumer.group import ConsumerGroup
-from headwater.broker.groups.consumer.member import (
-    ConsumerMember,
-    Held,
-    MemberState,
-    Partitions,
-)
+from headwater.broker.groups.consumer.member import ConsumerMember, Held, Partitions
+from headwater.broker.groups.modern.member import MemberState, split
 
 
 def advance(
@@ -35,7 +31,7 @@ def advance(
     `owned` is None if the member did not say. `subscribed_ids` is given when its subscription has
     changed: what it no longer subscribes to is taken from it at once.
     """
-    if member.state is MemberState.STABLE and member.epoch == group.target_epoch:
+    if member.is_at(group.target_epoch):
         return subscribed_ids is not None and _drop_unsubscribed(
             group, member, owned, subscribed_ids
         )
@@ -56,7 +52,7 @@ def _next(
     target = group.target.get(member.id, {})
     if subscribed_ids is not None:
         target = {id: numbers for id, numbers in target.items() if id in subscribed_ids}
-    kept, dropped = _split(member.assigned, target)
+    kept, dropped = split(member.assigned, target)
     if dropped and _still_owns(owned, dropped):
         group.hold(member, kept, dropped)
         member.state = MemberState.UNREVOKED
@@ -69,17 +65,6 @@ def _next(
         if member.epoch != group.target_epoch:
             member.move_to_epoch(group.target_epoch)
     return before != (member.state, member.epoch, member.assigned, member.revoking)
-
-
-def _split(assigned: Held, target: Partitions) -> tuple[Held, Held]:
-    kept: Held = {}
-    dropped: Held = {}
-    for topic_id, partitions in assigned.items():
-        wanted = target.get(topic_id, frozenset())
-        for number, epoch in partitions.items():
-            side = kept if number in wanted else dropped
-            side.setdefault(topic_id, {})[number] = epoch
-    return kept, dropped
 
 
 def _take_free(group: ConsumerGroup, member: ConsumerMember, target: Partitions) -> bool:

@@ -28,21 +28,14 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from headwater.broker.groups.consumer.member import ClassicSide, Held, MemberState, Partitions
-from headwater.broker.groups.flexible import ints, plain, string, tags
+from headwater.broker.groups.consumer.member import ClassicSide, Held, Partitions
+from headwater.broker.groups.modern.flexible import ints, string, tags
+from headwater.broker.groups.modern.member import MemberState
+from headwater.broker.groups.modern.records import Kinds
 from headwater.broker.groups.records import uvarint
 
 GROUP, PARTITIONS, MEMBER, TARGET, MEMBER_TARGET, CURRENT, REGEX = 3, 4, 5, 6, 7, 8, 16
-OF_GROUP = (GROUP, PARTITIONS, TARGET)
-OF_MEMBER = (MEMBER, MEMBER_TARGET, CURRENT, REGEX)
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    kind: int
-    group_id: str
-    name: str = ""
-    """The member, or the regular expression."""
+KINDS = Kinds(GROUP, TARGET, MEMBER, MEMBER_TARGET, CURRENT, (PARTITIONS,), (REGEX,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +70,6 @@ class RegexValue:
 # ---- writing -------------------------------------------------------------------------------------
 
 
-def key(kind: int, group_id: str, name: str = "") -> bytes:
-    parts = [struct.pack(">h", kind), plain(group_id)]
-    if kind in OF_MEMBER:
-        parts.append(plain(name))
-    return b"".join(parts)
-
-
 def group_value(epoch: int, metadata_hash: int) -> bytes:
     found = tags(struct.pack(">q", metadata_hash)) if metadata_hash else tags()
     return struct.pack(">hi", 0, epoch) + found
@@ -106,10 +92,6 @@ def member_value(value: MemberValue) -> bytes:
             tags(_classic(value.classic)) if value.classic else tags(),
         )
     )
-
-
-def target_value(epoch: int, timestamp: int) -> bytes:
-    return struct.pack(">hi", 0, epoch) + tags(struct.pack(">q", timestamp))
 
 
 def member_target_value(partitions: Partitions) -> bytes:

@@ -18,20 +18,17 @@ from headwater.broker.groups.consumer.changes import Changes
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.heartbeat import Beat, Beaten, heartbeat, leave
 from headwater.broker.groups.consumer.member import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    LEAVE_STATIC_EPOCH,
     ConsumerMember,
-    MemberState,
 )
-from headwater.broker.groups.consumer.steps import ConsumerLimits, Setting, assign, expel, stay
+from headwater.broker.groups.consumer.steps import ConsumerLimits, Setting, assign, expel
 from headwater.broker.groups.core import Core, answer, ticket
 from headwater.broker.groups.effects import Joined, Left, Synced, Turn
 from headwater.broker.groups.group import HeartbeatRefused
 from headwater.broker.groups.join import JoinRequest
+from headwater.broker.groups.modern.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from headwater.broker.groups.rebalance import prepare
 from headwater.broker.groups.records import group_key
-from headwater.broker.groups.settlement import Settling, Then
+from headwater.broker.groups.settlement import Settling, Then, nobody_waits
 from headwater.broker.groups.snapshot import record_of
 from headwater.broker.groups.sync import Identity, SyncRequest
 
@@ -139,8 +136,7 @@ class ConsumerGroups:
 
     def retire(self, group: ConsumerGroup) -> None:
         """An empty group makes way for a classic one of its name; its offsets stay."""
-        tombstones = [(key, None) for key in group.tombstone_keys()]
-        self._core.journal.append(group.id, list(tombstones), _nobody_waits)
+        self._settling.retire(group)
 
     def sync(self, group: ConsumerGroup, request: SyncRequest) -> Synced:
         synced = classic.sync(group, request, self._core.image, self._core.now())
@@ -230,9 +226,8 @@ class ConsumerGroups:
         for member in group.members.values():
             side = member.classic
             timeout = side.session_timeout_ms if side else setting.limits.session_timeout_ms
-            stay(group, member, setting.now, timeout)
-            if member.state is MemberState.UNREVOKED:
-                member.rebalance_deadline = setting.now.monotonic_ms + member.rebalance_timeout_ms
+            group.stay(member, setting.now, timeout)
+            group.await_release(member, setting.now)
         timeouts.set_wake(group)
 
     # ---- what `core` and `committed` call (GroupProtocol) ------------------------------------------------
@@ -240,7 +235,7 @@ class ConsumerGroups:
     def tick(self, group: ConsumerGroup, turn: Turn) -> None:
         late = timeouts.late(group, turn.now)
         if late:
-            self._remove(group, Changes(group), late, _nobody_waits)
+            self._remove(group, Changes(group), late, nobody_waits)
         if self._core.groups.get(group.id) is not group:
             group.wake_at = None  # it is a classic group now
             return
@@ -248,7 +243,7 @@ class ConsumerGroups:
         if group.assign_at is not None and group.assign_at <= turn.now.monotonic_ms:
             assign(group, changes, self._setting(group.id))
         timeouts.set_wake(group)
-        self._settling.settle(group, changes, _nobody_waits)
+        self._settling.settle(group, changes, nobody_waits)
 
     def stop(self, group: ConsumerGroup, turn: Turn) -> None:
         """Nothing of ours waits for anything but the log."""
@@ -257,11 +252,7 @@ class ConsumerGroups:
         """A commit is no heartbeat in this protocol; of a classic member it is."""
         member = group.members.get(member_id)
         if member is not None and member.classic is not None:
-            stay(group, member, turn.now, member.classic.session_timeout_ms)
-
-
-def _nobody_waits(error: ErrorCode) -> None:
-    """A time-out has nobody to answer; if its record is lost, the next turn writes it anew."""
+            group.stay(member, turn.now, member.classic.session_timeout_ms)
 
 
 def _code(found: ConsumerMember | ErrorCode) -> ErrorCode:

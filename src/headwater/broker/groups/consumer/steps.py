@@ -3,10 +3,6 @@
 `heartbeat` and `classic` put them together for one request, `service` for time-outs and removals. A
 step changes the group and notes in `Changes` what it touched; `HeartbeatRefused` is raised before anything is
 changed.
-
-The next target assignment of a group.
-
-`steps.assign` calls `update` when the group's epoch is ahead of the target's.
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ from headwater.broker.groups.consumer import reconcile, subscriptions
 from headwater.broker.groups.consumer.assignors import ASSIGNORS, Claim
 from headwater.broker.groups.consumer.changes import Changes
 from headwater.broker.groups.consumer.group import ConsumerGroup
-from headwater.broker.groups.consumer.member import ConsumerMember, MemberState, Partitions
+from headwater.broker.groups.consumer.member import ConsumerMember, Partitions
 from headwater.broker.groups.consumer.subscriptions import ids_of, sizes
 from headwater.broker.groups.effects import Now
 from headwater.broker.groups.group import HeartbeatRefused, Image
@@ -56,7 +52,7 @@ def follow(group: ConsumerGroup, changes: Changes, setting: Setting, resubscribe
             changes.regex(expression)
         topics_changed = subscriptions.refresh(group, image)
         if resubscribed or topics_changed:
-            raise_epoch(group, changes)
+            changes.raise_epoch()
     assign(group, changes, setting)
 
 
@@ -64,20 +60,8 @@ def assign(group: ConsumerGroup, changes: Changes, setting: Setting) -> None:
     """Make a new target if the group has moved on, but not too often (KIP-1263)."""
     if group.epoch <= group.target_epoch:
         return
-    interval_ms = setting.limits.assignment_interval_ms
-    age_ms = setting.now.wall_ms - group.target_timestamp
-    if group.target_timestamp and 0 <= age_ms < interval_ms:  # below 0: the clock was set back
-        group.assign_at = setting.now.monotonic_ms + interval_ms - age_ms
-        group.wake(group.assign_at)
-        return
-    group.assign_at = None
-    changed = update(group, setting.image, setting.limits.assignors, setting.now.wall_ms)
-    changes.new_target(changed)
-
-
-def raise_epoch(group: ConsumerGroup, changes: Changes) -> None:
-    group.epoch += 1
-    changes.group()
+    if not group.puts_off_assignment(setting.limits.assignment_interval_ms, setting.now):
+        changes.new_target(update(group, setting.image, setting.limits.assignors, setting.now))
 
 
 def step(
@@ -91,17 +75,7 @@ def step(
     ids = ids_of(group.known_topics_of(member), setting.image) if resubscribed else None
     if reconcile.advance(group, member, owned, ids):
         changes.current(member.id)
-    if member.state is not MemberState.UNREVOKED:
-        member.rebalance_deadline = None
-    elif member.rebalance_deadline is None:
-        timeout = member.rebalance_timeout_ms
-        member.rebalance_deadline = setting.now.monotonic_ms + timeout
-        group.wake(member.rebalance_deadline)
-
-
-def stay(group: ConsumerGroup, member: ConsumerMember, now: Now, session_timeout_ms: int) -> None:
-    member.session_deadline = now.monotonic_ms + session_timeout_ms
-    group.wake(member.session_deadline)
+    group.await_release(member, setting.now)
 
 
 def expel(group: ConsumerGroup, changes: Changes, members: Sequence[ConsumerMember]) -> None:
@@ -112,7 +86,7 @@ def expel(group: ConsumerGroup, changes: Changes, members: Sequence[ConsumerMemb
     for expression in subscriptions.forget(group):
         changes.regex(expression)
     group.subscribe()
-    raise_epoch(group, changes)
+    changes.raise_epoch()
 
 
 def replace_static(
@@ -137,12 +111,12 @@ def replace_static(
         old.rack_id,
         old.client_id,
         old.client_host,
-        old.topic_names,
-        old.topic_regex,
         old.rebalance_timeout_ms,
-        old.assignor,
-        old.classic,
         state=old.state,
+        topic_names=old.topic_names,
+        topic_regex=old.topic_regex,
+        assignor=old.assignor,
+        classic=old.classic,
         assigned=assigned,
         revoking=revoking,
     )
@@ -200,13 +174,7 @@ def static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> Con
     return group.members[holder]
 
 
-def unknown_member(group: ConsumerGroup, member_id: str) -> HeartbeatRefused:
-    return HeartbeatRefused(
-        ErrorCode.unknown_member_id, f"Member {member_id} is not a member of group {group.id}."
-    )
-
-
-def update(group: ConsumerGroup, image: Image, assignors: Sequence[str], now_ms: int) -> list[str]:
+def update(group: ConsumerGroup, image: Image, assignors: Sequence[str], now: Now) -> list[str]:
     """Assign anew; returns the members whose target has changed."""
     ids: dict[tuple[frozenset[str], str], frozenset[UUID]] = {}  # many subscribe to the same
     claims = {}
@@ -218,11 +186,4 @@ def update(group: ConsumerGroup, image: Image, assignors: Sequence[str], now_ms:
     preferred = group.preferred_assignor()
     name = preferred if preferred in assignors else assignors[0]
     assert name is not None
-    target = ASSIGNORS[name](claims, sizes(group, image))
-    changed = [
-        member_id for member_id, wanted in target.items() if group.target.get(member_id) != wanted
-    ]
-    group.target = dict(target)
-    group.target_epoch = group.epoch
-    group.target_timestamp = now_ms
-    return changed
+    return group.set_target(dict(ASSIGNORS[name](claims, sizes(group, image))), now)

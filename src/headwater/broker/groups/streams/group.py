@@ -1,16 +1,8 @@
-"""A streams group as data: topology, members, epochs, targets, who has which task.
+"""A streams group as data: the topology, and who has which of its tasks, in which role.
 
-The moves of this package change it; `service` owns the turn in which that happens. Nothing here does I/O
-or looks at a clock. The group's state follows from the rest:
-
-    Empty        no members
-    NotReady     topics of the topology are missing, or have the wrong number of partitions
-    Assigning    the group's epoch is ahead of the target assignment's
-    Reconciling  some member has not reached its target yet
-    Stable       every member has what the target gives it
-
-Invariants: an active task has at most one owner, who holds it as assigned or as still being revoked; the
-epoch of the group is never below that of the target; the epochs never decrease.
+The moves of this package change it; `service` owns the turn in which that happens. What it has in common
+with other groups that have epochs, its states and invariants stand in `modern.group`; a group whose topics
+are missing or have the wrong number of partitions is NotReady.
 """
 
 from __future__ import annotations
@@ -20,7 +12,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.groups.streams import records
+from headwater.broker.groups.modern.group import ModernGroup
 from headwater.broker.groups.streams.member import (
     Assignment,
     Holding,
@@ -29,22 +21,19 @@ from headwater.broker.groups.streams.member import (
     each_task,
 )
 from headwater.broker.groups.streams.partitions import Configured
+from headwater.broker.groups.streams.records import KINDS, TOPOLOGY
 from headwater.broker.groups.streams.topology import Topology
 
 
-class StreamsGroup:
-    """State of one group. Attributes are written by this package's moves and by nobody else."""
+class StreamsGroup(ModernGroup[StreamsMember, Assignment, Task]):
+    """The owners are those of active tasks."""
 
     type = "streams"
     protocol_type: str | None = "streams"
 
     def __init__(self, group_id: str) -> None:
-        self.id = group_id
-        self.epoch = 1
-        self.metadata_hash = 0
-        """Of the topology's topics as they were when the epoch was last raised."""
-        self.topics_seen: int | None = None
-        """The catalogue's version when the topics were last looked at."""
+        # Never 0, also before the first assignment: a member of epoch 0 would be taken to join again.
+        super().__init__(group_id, target_epoch=1)
         self.validated_epoch = 0
         """The topology's, if all its topics were there when the epoch was last raised; else -1."""
         self.configs: dict[str, str] = {}
@@ -52,53 +41,20 @@ class StreamsGroup:
         self.topology: Topology | None = None
         self.configured: Configured | None = None
         """The topology beside the topics; None: nobody has looked yet."""
-        self.target_epoch = 1
-        """Never 0, also before the first assignment: a member of epoch 0 would be taken to join again."""
-        self.target_timestamp = 0
-        self.target: dict[str, Assignment] = {}
-        self.members: dict[str, StreamsMember] = {}
-        self.static_ids: dict[str, str] = {}
-        self.owners: dict[Task, str] = {}
-        """Active task → member."""
         self.copies: dict[Task, set[str]] = {}
         """Task → members that have it as a standby or to warm up."""
         self.endpoint_epoch = 0
         """Grows when a process that answers queries gets other tasks."""
         self.shutdown_by: str | None = None
         """The member who asked that the whole application ends."""
-        self.dead = False
         self.delayed_until: int | None = None
         """A first assignment waits for more members until then."""
-        self.assign_at: int | None = None
-        """When an assignment that was put off is to be made."""
-        self.wake_at: int | None = None
-        self.unsaved = False
-        """A record could not be written: the next turn writes it again."""
-        self.stale_keys: set[bytes] = set()
-        """Keys of records that could not be written."""
 
     # ---- questions -------------------------------------------------------------------------------
 
     @property
-    def state_name(self) -> str:
-        if self.dead:
-            return "Dead"
-        if not self.members:
-            return "Empty"
-        if self.topology is None or self.topology.epoch != self.validated_epoch:
-            return "NotReady"
-        if self.epoch > self.target_epoch:
-            return "Assigning"
-        reached = all(member.is_at(self.target_epoch) for member in self.members.values())
-        return "Stable" if reached else "Reconciling"
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.members and not self.dead
-
-    @property
-    def is_idle(self) -> bool:
-        return self.is_empty
+    def is_ready(self) -> bool:
+        return self.topology is not None and self.topology.epoch == self.validated_epoch
 
     def subscribes(self, topic: str) -> bool:
         return bool(self.members) and self.topology is not None and topic in self.topology.readers
@@ -145,43 +101,14 @@ class StreamsGroup:
                 return ErrorCode.none if since <= generation else ErrorCode.stale_member_epoch
         return ErrorCode.stale_member_epoch
 
-    def fetch_error(self, member_id: str | None, generation: int) -> ErrorCode:
-        """May this caller read the offsets? Without member id and epoch anybody may."""
-        if member_id is None and generation < 0:
-            return ErrorCode.none
-        member = self.members.get(member_id or "")
-        if member is None:
-            return ErrorCode.unknown_member_id
-        return ErrorCode.none if generation == member.epoch else ErrorCode.stale_member_epoch
-
-    def delete_error(self) -> ErrorCode:
-        if self.dead:
-            return ErrorCode.group_id_not_found
-        return ErrorCode.none if self.is_empty else ErrorCode.non_empty_group
-
-    def offset_delete_error(self) -> ErrorCode:
-        return ErrorCode.group_id_not_found if self.dead else ErrorCode.none
-
-    def offsets_idle_since(self, commit_timestamp: int) -> int | None:
-        return commit_timestamp
-
-    def set_dead(self, dead: bool) -> None:
-        assert not self.members
-        self.dead = dead
-
     def tombstone_keys(self) -> list[bytes]:
-        kinds = (records.CURRENT, records.MEMBER_TARGET, records.MEMBER)
-        of_members = [records.key(kind, self.id, each) for kind in kinds for each in self.members]
-        of_group = [
-            records.key(k, self.id) for k in (records.TARGET, records.GROUP, records.TOPOLOGY)
+        of_members = [
+            KINDS.key(kind, self.id, id) for kind in KINDS.of_member for id in self.members
         ]
+        of_group = [KINDS.key(kind, self.id) for kind in (KINDS.target, KINDS.group, TOPOLOGY)]
         return list(dict.fromkeys([*of_members, *self.stale_keys, *of_group]))
 
     # ---- changes ---------------------------------------------------------------------------------
-
-    def wake(self, at: int) -> None:
-        if self.wake_at is None or at < self.wake_at:
-            self.wake_at = at
 
     def add(self, member: StreamsMember) -> None:
         self.members[member.id] = member

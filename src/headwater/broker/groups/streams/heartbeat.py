@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.groups.consumer.member import JOIN_EPOCH
 from headwater.broker.groups.group import HeartbeatRefused
+from headwater.broker.groups.modern.member import JOIN_EPOCH
 from headwater.broker.groups.streams.changes import Changes
 from headwater.broker.groups.streams.endpoints import EndpointPartitions, partitions_by_endpoint
 from headwater.broker.groups.streams.group import StreamsGroup
@@ -24,7 +24,6 @@ from headwater.broker.groups.streams.steps import (
     assign_anew,
     follow,
     look,
-    stay,
     step,
 )
 from headwater.broker.groups.streams.topology import Topology
@@ -92,7 +91,7 @@ def heartbeat(group: StreamsGroup, changes: Changes, beat: Beat, setting: Settin
     before = member.assigned
     delayed = assign_anew(group, changes, setting)
     step(group, changes, setting, member, beat.owned)
-    stay(group, member, setting.now, setting.limits.session_timeout_ms)
+    group.stay(member, setting.now, setting.limits.session_timeout_ms)
     if beat.shuts_down:
         group.shutdown_by = group.shutdown_by or member.id
     return _answer(group, member, beat, setting, before, delayed)
@@ -102,33 +101,15 @@ def _known(group: StreamsGroup, beat: Beat, max_size: int) -> StreamsMember | No
     member = group.members.get(beat.member_id)
     if member is None:
         if beat.epoch != JOIN_EPOCH:
-            raise unknown_member(group, beat.member_id)
+            raise group.unknown_member(beat.member_id)
         if len(group.members) >= max_size:
             raise HeartbeatRefused(
                 ErrorCode.group_max_size_reached,
                 f"The streams group has reached its maximum capacity of {max_size} members.",
             )
     elif beat.epoch != JOIN_EPOCH:
-        _check_epoch(member, beat)
+        member.check_epoch("streams", beat.epoch, _is_subset(beat.owned, member.assigned))
     return member
-
-
-def _check_epoch(member: StreamsMember, beat: Beat) -> None:
-    """The epoch must be ours, or the one before if the member has nothing that is not its own."""
-    if beat.epoch > member.epoch:
-        word = "greater"
-    elif beat.epoch < member.epoch and (
-        beat.epoch != member.previous_epoch or not _is_subset(beat.owned, member.assigned)
-    ):
-        word = "smaller"
-    else:
-        return
-    raise HeartbeatRefused(
-        ErrorCode.fenced_member_epoch,
-        f"The streams group member has a {word} member epoch ({beat.epoch}) than the one known by "
-        f"the group coordinator ({member.epoch}). The member must abandon all its partitions and "
-        "rejoin.",
-    )
 
 
 def _is_subset(owned: Assignment | None, assigned: Holding) -> bool:
@@ -147,7 +128,7 @@ def _topology(group: StreamsGroup, beat: Beat) -> Topology:
         if (
             said is None
         ):  # only a lost record can have caused that: the member joins anew, and says it
-            raise unknown_member(group, beat.member_id)
+            raise group.unknown_member(beat.member_id)
         return said
     if said is not None and said.epoch >= has.epoch and said != has:
         raise HeartbeatRefused(ErrorCode.invalid_request, "Topology updates are not supported yet.")
@@ -240,9 +221,3 @@ def _statuses(
             )
         )
     return found
-
-
-def unknown_member(group: StreamsGroup, member_id: str) -> HeartbeatRefused:
-    return HeartbeatRefused(
-        ErrorCode.unknown_member_id, f"Member {member_id} is not a member of group {group.id}."
-    )

@@ -1,8 +1,8 @@
 """One member of a streams group: what it said, which tasks it has, and which it still has to let go.
 
-`heartbeat` creates members and changes what they said; `reconcile` changes what they have. Epochs are
-as in `consumer.member`. A process may have several members, one for each of its stream threads; they
-share its state folder, so no two of them may have the same task at the same time, in whatever role.
+`heartbeat` creates members and changes what they said; `reconcile` changes what they have. A process may
+have several members, one for each of its stream threads; they share its state folder, so no two of them may
+have the same task at the same time, in whatever role.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
-from headwater.broker.groups.consumer.member import MemberState
+from headwater.broker.groups.modern.member import HeldOf, ModernMember
 
 Task = tuple[str, int]
 """Subtopology and number."""
 Tasks = Mapping[str, frozenset[int]]
 """Subtopology → numbers. No subtopology has an empty set."""
 NO_TASKS: Tasks = MappingProxyType({})
-Held = dict[str, dict[int, int]]
-"""Subtopology → number → the epoch in which it was assigned (KIP-1251). No subtopology is empty."""
+Held = HeldOf[str]
+"""By subtopology."""
 
 
 class Assignment(NamedTuple):
@@ -65,33 +65,15 @@ class Endpoint(NamedTuple):
 
 
 @dataclass(slots=True)
-class StreamsMember:
-    id: str
-    instance_id: str | None = None
-    """Kafka 4.3 refuses static members, and so do we; its records have room for them."""
-    rack_id: str | None = None
-    client_id: str = ""
-    client_host: str = ""
-    rebalance_timeout_ms: int = -1
+class StreamsMember(ModernMember):
+    """Kafka 4.3 refuses static members, and so do we; its records have room for an instance id."""
+
     topology_epoch: int = -1
     process_id: str = ""
     endpoint: Endpoint | None = None
     tags: tuple[tuple[str, str], ...] = ()
-    epoch: int = 0
-    previous_epoch: int = 0
-    state: MemberState = MemberState.STABLE
     assigned: Holding = field(default_factory=nothing)
     revoking: Holding = field(default_factory=nothing)
-
-    session_deadline: int | None = None
-    rebalance_deadline: int | None = None
-
-    def is_at(self, epoch: int) -> bool:
-        return self.state is MemberState.STABLE and self.epoch == epoch
-
-    def deadlines(self) -> Iterable[int]:
-        each = (self.session_deadline, self.rebalance_deadline)
-        return [deadline for deadline in each if deadline is not None]
 
 
 def each_task(tasks: Mapping[str, Iterable[int]]) -> Iterator[Task]:

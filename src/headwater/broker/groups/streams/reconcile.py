@@ -6,15 +6,13 @@ has it; in whatever role, a process must not have it twice: its members share on
 
 from __future__ import annotations
 
-from headwater.broker.groups.consumer.member import MemberState
+from headwater.broker.groups.modern.member import MemberState, split
 from headwater.broker.groups.streams.group import StreamsGroup
 from headwater.broker.groups.streams.member import (
     Assignment,
-    Held,
     Holding,
     StreamsMember,
     Task,
-    Tasks,
     each_task,
     nothing,
 )
@@ -35,8 +33,8 @@ def advance(
     if waits and _still_owns(owned, member.revoking):
         return False
     before = (member.state, member.epoch, member.previous_epoch, member.assigned, member.revoking)
-    split = [_split(held, wanted) for held, wanted in zip(member.assigned, target, strict=True)]
-    kept, dropped = (Holding(*parts) for parts in zip(*split, strict=True))
+    sides = [split(held, wanted) for held, wanted in zip(member.assigned, target, strict=True)]
+    kept, dropped = (Holding(*parts) for parts in zip(*sides, strict=True))
     if not dropped.is_empty and _still_owns(owned, dropped):
         group.hold(member, kept, dropped)
         member.state = MemberState.UNREVOKED
@@ -50,17 +48,6 @@ def advance(
     member.previous_epoch, member.epoch = member.epoch, epoch
     now = (member.state, member.epoch, member.previous_epoch, member.assigned, member.revoking)
     return before != now
-
-
-def _split(held: Held, wanted: Tasks) -> tuple[Held, Held]:
-    kept: Held = {}
-    dropped: Held = {}
-    for subtopology, numbers in held.items():
-        stays = wanted.get(subtopology, frozenset())
-        for number, epoch in numbers.items():
-            side = kept if number in stays else dropped
-            side.setdefault(subtopology, {})[number] = epoch
-    return kept, dropped
 
 
 def _take_free(group: StreamsGroup, member: StreamsMember, target: Assignment, epoch: int) -> bool:

@@ -36,7 +36,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headwater.broker.groups.flexible import array, ints, plain, string, strings, tagged, tags
+from headwater.broker.groups.modern.flexible import array, ints, string, strings, tagged, tags
+from headwater.broker.groups.modern.records import Kinds
 from headwater.broker.groups.records import uvarint
 from headwater.broker.groups.streams.member import Assignment, Held, StreamsMember, Tasks
 
@@ -44,16 +45,8 @@ if TYPE_CHECKING:  # a topology asks here how long its record is
     from headwater.broker.groups.streams.topology import Subtopology, TopicInfo, Topology
 
 GROUP, MEMBER, TARGET, MEMBER_TARGET, CURRENT, TOPOLOGY = 17, 19, 20, 21, 22, 23
-OF_GROUP = (GROUP, TARGET, TOPOLOGY)
-OF_MEMBER = (MEMBER, MEMBER_TARGET, CURRENT)
+KINDS = Kinds(GROUP, TARGET, MEMBER, MEMBER_TARGET, CURRENT, (TOPOLOGY,))
 Pairs = Iterable[tuple[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    kind: int
-    group_id: str
-    member_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +55,6 @@ class GroupValue:
     metadata_hash: int
     validated_epoch: int = -1
     configs: tuple[tuple[str, str], ...] = ()
-
-
-def key(kind: int, group_id: str, member_id: str = "") -> bytes:
-    parts = [struct.pack(">h", kind), plain(group_id)]
-    if kind in OF_MEMBER:
-        parts.append(plain(member_id))
-    return b"".join(parts)
 
 
 def group_value(value: GroupValue) -> bytes:
@@ -99,10 +85,6 @@ def member_value(member: StreamsMember) -> bytes:
             tags(),
         )
     )
-
-
-def target_value(epoch: int, timestamp: int) -> bytes:
-    return struct.pack(">hi", 0, epoch) + tags(struct.pack(">q", timestamp))
 
 
 def member_target_value(target: Assignment) -> bytes:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 
 from headwater.broker import bounds, internal_topics
-from headwater.broker.groups.consumer.member import JOIN_EPOCH, LEAVE_STATIC_EPOCH
 from headwater.broker.groups.group import HeartbeatRefused
+from headwater.broker.groups.modern.member import JOIN_EPOCH, LEAVE_STATIC_EPOCH
 from headwater.broker.groups.streams.heartbeat import Beat
 from headwater.broker.groups.streams.member import Assignment, Endpoint, Tasks
 from headwater.broker.groups.streams.topology import Copartition, Subtopology, TopicInfo, Topology

@@ -12,20 +12,19 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.groups import timeouts
 from headwater.broker.groups.classic import ClassicGroup
-from headwater.broker.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, MemberState
 from headwater.broker.groups.core import Core, answer, ticket
 from headwater.broker.groups.effects import Turn
 from headwater.broker.groups.group import HeartbeatRefused
-from headwater.broker.groups.settlement import Settling, Then
+from headwater.broker.groups.modern.member import JOIN_EPOCH, LEAVE_EPOCH
+from headwater.broker.groups.settlement import Settling, Then, nobody_waits
 from headwater.broker.groups.streams.changes import Changes
 from headwater.broker.groups.streams.group import StreamsGroup
-from headwater.broker.groups.streams.heartbeat import Beat, Beaten, heartbeat, unknown_member
+from headwater.broker.groups.streams.heartbeat import Beat, Beaten, heartbeat
 from headwater.broker.groups.streams.steps import (
     Setting,
     StreamsLimits,
     assign_anew,
     expel,
-    stay,
 )
 
 
@@ -91,7 +90,7 @@ class StreamsGroups:
         if beat.shuts_down and group.members:
             group.shutdown_by = group.shutdown_by or beat.member_id
         if member is None:
-            raise unknown_member(group, beat.member_id)
+            raise group.unknown_member(beat.member_id)
         changes = Changes(group)
         expel(group, changes, [member])
         return group, changes, Beaten(member_id=beat.member_id, epoch=beat.epoch)
@@ -114,15 +113,13 @@ class StreamsGroups:
         """After a restart every member has a full time-out from now."""
         setting = self._setting(group.id)
         for member in group.members.values():
-            stay(group, member, setting.now, setting.limits.session_timeout_ms)
-            if member.state is MemberState.UNREVOKED:
-                member.rebalance_deadline = setting.now.monotonic_ms + member.rebalance_timeout_ms
+            group.stay(member, setting.now, setting.limits.session_timeout_ms)
+            group.await_release(member, setting.now)
         timeouts.set_wake(group)
 
     def retire(self, group: StreamsGroup) -> None:
         """An empty group makes way for a classic one of its name; its offsets stay."""
-        tombstones = [(key, None) for key in group.tombstone_keys()]
-        self._core.journal.append(group.id, list(tombstones), _nobody_waits)
+        self._settling.retire(group)
 
     # ---- what `core` and `offset_store` call (GroupProtocol) -------------------------------------
 
@@ -137,17 +134,13 @@ class StreamsGroups:
         timeouts.set_wake(group)
         if group.delayed_until is not None:
             group.wake(group.delayed_until)
-        self._settling.settle(group, changes, _nobody_waits)
+        self._settling.settle(group, changes, nobody_waits)
 
     def stop(self, group: StreamsGroup, turn: Turn) -> None:
         """Nothing of ours waits for anything but the log."""
 
     def committed_by(self, group: StreamsGroup, turn: Turn, member_id: str) -> None:
         """A commit is no heartbeat in this protocol."""
-
-
-def _nobody_waits(error: ErrorCode) -> None:
-    """A time-out has nobody to answer; if its record is lost, the next turn writes it anew."""
 
 
 def _other_type(group_id: str) -> HeartbeatRefused:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headwater.broker.groups.consumer.member import MemberState
 from headwater.broker.groups.effects import Now
 from headwater.broker.groups.group import Image, topics_hash
 from headwater.broker.groups.streams import reconcile
@@ -76,12 +75,7 @@ def follow(
     now = (metadata_hash, validated, setting.limits.configs)
     if member_changed or now != (group.metadata_hash, group.validated_epoch, group.configs):
         group.metadata_hash, group.validated_epoch, group.configs = now
-        raise_epoch(group, changes)
-
-
-def raise_epoch(group: StreamsGroup, changes: Changes) -> None:
-    group.epoch += 1
-    changes.group()
+        changes.raise_epoch()
 
 
 def assign_anew(group: StreamsGroup, changes: Changes, setting: Setting) -> Status | None:
@@ -94,14 +88,9 @@ def assign_anew(group: StreamsGroup, changes: Changes, setting: Setting) -> Stat
         group.delayed_until = None
     if group.epoch <= group.target_epoch or group.configured is None:
         return None
-    interval_ms = setting.limits.assignment_interval_ms
-    age_ms = now.wall_ms - group.target_timestamp
-    if group.target_timestamp and 0 <= age_ms < interval_ms:  # below 0: the clock was set back
-        group.assign_at = now.monotonic_ms + interval_ms - age_ms
-        group.wake(group.assign_at)
+    if group.puts_off_assignment(setting.limits.assignment_interval_ms, now):
         return _delayed("assignment interval")
-    group.assign_at = None
-    _update_target(group, changes, setting.limits.standbys, now.wall_ms)
+    _update_target(group, changes, setting.limits.standbys, now)
     return None
 
 
@@ -111,7 +100,7 @@ def _delayed(what: str) -> Status:
     )
 
 
-def _update_target(group: StreamsGroup, changes: Changes, standbys: int, now_ms: int) -> None:
+def _update_target(group: StreamsGroup, changes: Changes, standbys: int, now: Now) -> None:
     assert group.configured is not None
     work = {
         id: Work(each.tasks, each.is_stateful)
@@ -122,10 +111,7 @@ def _update_target(group: StreamsGroup, changes: Changes, standbys: int, now_ms:
         member.id: Claim(member.process_id, group.target.get(member.id, Assignment()))
         for member in group.members.values()
     }
-    target = assign(claims, work, standbys)
-    changes.new_target([id for id, wanted in target.items() if group.target.get(id) != wanted])
-    group.target = target
-    group.target_epoch, group.target_timestamp = group.epoch, now_ms
+    changes.new_target(group.set_target(assign(claims, work, standbys), now))
 
 
 def step(
@@ -139,16 +125,7 @@ def step(
     target = Assignment() if waits else group.target.get(member.id, Assignment())
     if reconcile.advance(group, member, owned, target, group.target_epoch):
         changes.current(member.id)
-    if member.state is not MemberState.UNREVOKED:
-        member.rebalance_deadline = None
-    elif member.rebalance_deadline is None:
-        member.rebalance_deadline = setting.now.monotonic_ms + member.rebalance_timeout_ms
-        group.wake(member.rebalance_deadline)
-
-
-def stay(group: StreamsGroup, member: StreamsMember, now: Now, session_timeout_ms: int) -> None:
-    member.session_deadline = now.monotonic_ms + session_timeout_ms
-    group.wake(member.session_deadline)
+    group.await_release(member, setting.now)
 
 
 def expel(group: StreamsGroup, changes: Changes, members: Sequence[StreamsMember]) -> None:
@@ -156,4 +133,4 @@ def expel(group: StreamsGroup, changes: Changes, members: Sequence[StreamsMember
     for member in members:
         group.remove(member)
         changes.gone(member.id)
-    raise_epoch(group, changes)
+    changes.raise_epoch()

@@ -7,7 +7,8 @@ The latest record of each key is the view as it was last told; so whoever writes
 back, and goes on exactly, whatever happened in between. Another process that begins to write fences this one.
 Any Kafka client can follow the topic as well. Everything here blocks; one thread at a time.
 
-What has changed in a view since it was last told: its rows now against a digest of each row then. Pure.
+Also here: what has changed in a view since it was last told: its rows now against a digest of each row
+then. Pure.
 
 A store says what its rows are, not what they were; sixteen bytes for each row are enough to know. Nothing is
 known to have been told before `told` says that the changes are stored.

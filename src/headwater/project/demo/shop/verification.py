@@ -3,7 +3,8 @@
 Called by `job`. A view is waited for by its position, which names the topics that it reads; what the last
 watermark sets free comes one batch later, so the comparison itself has a little patience, too.
 
-What each view must hold, asked of the shop's own database in SQL: the pipelines have no part in it.
+Also here: what each view must hold, asked of the shop's own database in SQL: the pipelines have no part
+in it.
 
 Called when the demo verifies. Two engines must then have come to the same: the database, from the rows that
 it has now, and Spark, from the changes that were captured one by one.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import NamedTuple
 
@@ -13,22 +14,39 @@ _PLAIN = re.compile(r"(?:[^\\(]|\((?!\?)|\\[dDwW.$^+*?()\[\]{}|/_-])*", re.ASCII
 _OF_TYPE = {"string": str, "boolean": bool, "object": dict, "array": list, "null": type(None)}
 
 
-def enum_values(shape: Shape) -> set[str]:
-    """Those that its type allows, and both where `enum` and `const` stand side by side."""
+def enum_values(shape: Shape) -> dict[str, object]:
+    """Those that its type allows, and both where `enum` and `const` stand side by side: by a text that is the
+    same for what JSON Schema calls equal."""
     value, kinds = shape.value, types_of(shape.value)
     given = [
-        set(map(repr, _allowed(each, kinds)))
+        {_same_text(item): item for item in _allowed(each, kinds)}
         for each in (value.get("enum"), [value["const"]] if "const" in value else None)
         if isinstance(each, list)
     ]
-    return set.intersection(*given) if given else set()
+    if not given:
+        return {}
+    return {text: item for text, item in given[0].items() if all(text in each for each in given)}
+
+
+def _same_text(value: object) -> str:
+    """Whole numbers are equal however they are written, and objects in whatever order."""
+    return json.dumps(_settled(value), sort_keys=True)
+
+
+def _settled(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _settled(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_settled(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _allowed(values: list[object], kinds: list[str]) -> list[object]:
-    return [each for each in values if not kinds or any(_is_of(each, kind) for kind in kinds)]
+    return [each for each in values if not kinds or any(is_of(each, kind) for kind in kinds)]
 
 
-def _is_of(value: object, kind: str) -> bool:
+def is_of(value: object, kind: str) -> bool:
+    """Whether it is of this type."""
     if kind in _OF_TYPE:
         return isinstance(value, _OF_TYPE[kind])
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -5,7 +5,12 @@
 
 from __future__ import annotations
 
-from headwater.schemas.json_schema.rules.attributes import enum_values, properties_of, texts_of
+from headwater.schemas.json_schema.rules.attributes import (
+    enum_values,
+    is_of,
+    properties_of,
+    texts_of,
+)
 from headwater.schemas.json_schema.rules.keywords import is_same
 from headwater.schemas.json_schema.shapes import SEVERAL, Node, Shape, shape_of
 
@@ -58,7 +63,7 @@ def disjoint(one: Node, other: Node, levels: int = _LEVELS_MAX) -> bool:
             if any(found) if this.kind == "allOf" else all(found):
                 return True
     if first.kind == second.kind == "enum":
-        return not enum_values(first) & enum_values(second)
+        return not enum_values(first).keys() & enum_values(second).keys()
     types = _types(first), _types(second)
     if types[0] is not None and types[1] is not None:
         if not types[0] & types[1]:
@@ -71,19 +76,11 @@ def disjoint(one: Node, other: Node, levels: int = _LEVELS_MAX) -> bool:
 def _types(shape: Shape) -> set[str] | None:
     """Those that its values can have; None: any, for all that is known."""
     if shape.kind == "enum":
-        return {_type_of(each) for each in enum_values(shape)}
+        return {
+            each for each in _SCALARS for value in enum_values(shape).values() if is_of(value, each)
+        }
     given = shape.value.get("type")
     return {shape.kind} if shape.kind in _SCALARS and isinstance(given, str) else None
-
-
-def _type_of(value: str) -> str:
-    """Of an item of `enum_values`."""
-    if value in ("True", "False"):
-        return "boolean"
-    if value == "None":
-        return "null"
-    named = {"'": "string", '"': "string", "{": "object", "[": "array"}
-    return named.get(value[0], "number")
 
 
 def _are_disjoint_objects(first: Shape, second: Shape, levels: int) -> bool:

@@ -1,4 +1,4 @@
-"""Texts and numbers, and how many there are of something: what is narrower in the reader's; pure.
+"""Texts, numbers and enums, and how many there are of something: what is narrower in the reader's; pure.
 
 Each gives the names of rules with their paths.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from headwater.schemas.json_schema.rules import enums
 from headwater.schemas.json_schema.rules.attributes import number_of
 from headwater.schemas.json_schema.shapes import Shape
 
@@ -52,4 +53,8 @@ def _is_multiple(number: float, of: float) -> bool:
     return isinstance(number, int) and isinstance(of, int) and of > 0 and number % of == 0
 
 
-RULES: dict[str, Callable[[Shape, Shape, str], Found]] = {"string": string, "number": number}
+RULES: dict[str, Callable[[Shape, Shape, str], Found]] = {
+    "string": string,
+    "number": number,
+    "enum": enums.narrower,
+}

@@ -55,12 +55,13 @@ class Fit:
             return [self._of(each, kind["items"], f"{where}[{n}]") for n, each in enumerate(value)]
         if name == "map" and isinstance(value, dict):
             return {k: self._of(v, kind["values"], f"{where}.{k}") for k, v in value.items()}
-        logical = kind.get("logicalType") if isinstance(kind, dict) else None
-        own = _LOGICAL.get((name, logical)) if isinstance(logical, str) else None
+        logical = moments.logical_of(kind)
         try:
-            return _primitive(value, name, kind) if own is None else own(value, kind)
+            return (
+                _primitive(value, name, kind) if logical is None else _LOGICAL[logical](value, kind)
+            )
         except _REFUSED:
-            raise _misfit(value, name if own is None else str(logical), where) from None
+            raise _misfit(value, logical or name, where) from None
 
     def _record(self, value: Json, kind: Kind, where: str) -> Json:
         if not isinstance(value, dict):
@@ -240,19 +241,18 @@ def _since_epoch(unit: str, *, is_local: bool) -> Callable[[Json, Kind], Json]:
     return lambda value, _: scalars.long(moments.since_epoch(value, unit, is_local=is_local))
 
 
-_LOGICAL: dict[tuple[str, str], Callable[[Json, Kind], Json]] = {
-    ("bytes", "decimal"): _decimal,
-    ("fixed", "decimal"): _decimal,
-    ("string", "uuid"): _uuid,
-    ("int", "date"): lambda value, _: scalars.integer(moments.days(value)),
-    ("int", "time-millis"): _since_midnight("millis"),
-    ("long", "time-micros"): _since_midnight("micros"),
-    ("long", "timestamp-millis"): _since_epoch("millis", is_local=False),
-    ("long", "timestamp-micros"): _since_epoch("micros", is_local=False),
-    ("long", "local-timestamp-millis"): _since_epoch("millis", is_local=True),
-    ("long", "local-timestamp-micros"): _since_epoch("micros", is_local=True),
+_LOGICAL: dict[str, Callable[[Json, Kind], Json]] = {
+    "decimal": _decimal,
+    "uuid": _uuid,
+    "date": lambda value, _: scalars.integer(moments.days(value)),
+    "time-millis": _since_midnight("millis"),
+    "time-micros": _since_midnight("micros"),
+    "timestamp-millis": _since_epoch("millis", is_local=False),
+    "timestamp-micros": _since_epoch("micros", is_local=False),
+    "local-timestamp-millis": _since_epoch("millis", is_local=True),
+    "local-timestamp-micros": _since_epoch("micros", is_local=True),
 }
-"""Those that fastavro reads as what they mean. Of every other, as Avro has it, the type below counts."""
+"""Those of `logical_of`, which fastavro reads as what they mean."""
 
 
 def _misfit(value: Json, name: str, where: str) -> NotOfItsSchema:

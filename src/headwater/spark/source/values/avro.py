@@ -22,6 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.client.errors import BadOption
+from headwater.schemas.values.moments import logical_of
 from headwater.spark.source.values import python
 from headwater.spark.source.values.schema import Bad
 
@@ -44,7 +45,7 @@ class AvroValues:
             raise BadOption(f"schema is no Avro schema: {error}.") from None
         from headwater.schemas.values.avro_types import reader_of
 
-        self._read = reader_of(self._schema)
+        self._read = reader_of(self._schema, for_columns=True)
         self._kind = kind
         self._framed = framed
 
@@ -162,7 +163,7 @@ class _Types:
         return found
 
     def _plain(self, kind: dict[str, Any], space: str) -> str:
-        logical = kind.get("logicalType")
+        logical = logical_of(kind)
         if logical in _LOGICAL:
             return _LOGICAL[logical]
         if logical == "decimal":

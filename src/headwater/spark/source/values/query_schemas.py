@@ -63,7 +63,7 @@ class QuerySchemas:
         self._lookup = lookup(registry)
         self._watch = watch
         self.pinned = None if pin is None else self._pinned(pin)
-        self.codecs = Codecs(self._lookup, self.pinned, in_micros=True)
+        self.codecs = Codecs(self._lookup, self.pinned, for_columns=True)
         self._known: dict[int, Found] = {}
 
     def _pinned(self, identity: int) -> Found:

@@ -13,6 +13,7 @@ in any case what it is.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -104,7 +105,10 @@ class RegistryValues:
 
             codec = self._schemas.codecs.of(found.id)
             assert isinstance(codec, ProtobufCodec)
-            return protobuf_plan.plan(codec.message(), self._kind)
+            message = codec.message()
+            if not codec.is_read(message):
+                return None  # it stands elsewhere in its file
+            return protobuf_plan.plan(message, self._kind, codec.reader)
         from headwater.schemas.values.avro import parsed
         from headwater.spark.source.values.avro_columns import plan as avro_plan
 
@@ -149,10 +153,28 @@ def _texts(column: pa.Array, codecs: Codecs) -> pa.Array:
     for row in np.flatnonzero(ids != _PLAIN):
         try:
             value = codecs.of(int(ids[row])).decode(found[row][PREFIX_BYTES:])
-            found[row] = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+            found[row] = _json(value).encode()
         except (SchemaNotFound, NotOfItsSchema):
             pass
     return pa.array(found, column.type)
+
+
+def _json(value: Json) -> str:
+    """NaN and the infinities are texts, as Spark writes and reads them, and captures do."""
+    try:
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), separators=(",", ":"), ensure_ascii=False)
+
+
+def _finite(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
 
 
 def identities(column: pa.Array) -> NDArray[np.int64]:

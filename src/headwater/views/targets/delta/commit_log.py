@@ -55,7 +55,7 @@ class Mark:
         )
 
 
-class Log:
+class CommitLog:
     """The log of a table as it was when the table was read."""
 
     def __init__(self, table: Any) -> None:

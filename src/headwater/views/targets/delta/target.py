@@ -37,7 +37,7 @@ from headwater.views.targets.contract import (
     Shape,
     Unavailable,
 )
-from headwater.views.targets.delta.commit_log import Log, Mark
+from headwater.views.targets.delta.commit_log import CommitLog, Mark
 from headwater.views.targets.delta.merge import merge_history, merge_rows, wanted
 from headwater.views.targets.delta.partitions import (
     must_make_folders,
@@ -89,7 +89,7 @@ class DeltaTarget(FolderTarget):
                 )
             except (OSError, DeltaError) as error:
                 raise self._trouble(error) from error
-            Log(table).sync()
+            CommitLog(table).sync()
         self._must_fit(table)
         self._folders.show_first()
 
@@ -101,7 +101,7 @@ class DeltaTarget(FolderTarget):
             self._committing(lambda log: log.widen(self._delta_schema()))
 
     def claim(self) -> int:
-        def next_epoch(log: Log) -> int:
+        def next_epoch(log: CommitLog) -> int:
             epoch = log.mark.epoch + 1
             log.commit_nothing(log.mark.claimed(epoch))
             return epoch
@@ -109,7 +109,7 @@ class DeltaTarget(FolderTarget):
         return int(self._committing(next_epoch))
 
     def applied(self) -> Applied | None:
-        return Log(self._table()).mark.applied if self._folders.mine.is_dir() else None
+        return CommitLog(self._table()).mark.applied if self._folders.mine.is_dir() else None
 
     # ---- tasks ------------------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class DeltaTarget(FolderTarget):
     # ---- the driver, at the end of a batch --------------------------------------------------------
 
     def commit(self, applied: Applied, parts: Sequence[Part]) -> None:
-        def apply(log: Log) -> None:
+        def apply(log: CommitLog) -> None:
             if applied.epoch < log.mark.epoch:
                 raise Fenced(f"another writer has taken over {self._folders.mine}")
             if log.mark.applied is None or applied.batch > log.mark.applied.batch:
@@ -141,7 +141,7 @@ class DeltaTarget(FolderTarget):
     def correct(self, applied: Applied, parts: Sequence[Part]) -> bool:
         """Change rows without moving the position, if the version is still where it was."""
 
-        def apply(log: Log) -> bool:
+        def apply(log: CommitLog) -> bool:
             if log.mark.applied != applied:
                 return False
             self._apply(log, log.mark, parts)
@@ -151,7 +151,7 @@ class DeltaTarget(FolderTarget):
         self._staged.remove(parts)
         return stood
 
-    def _apply(self, log: Log, mark: Mark, parts: Sequence[Part]) -> None:
+    def _apply(self, log: CommitLog, mark: Mark, parts: Sequence[Part]) -> None:
         if not parts:
             log.commit_nothing(mark)
             return
@@ -176,9 +176,9 @@ class DeltaTarget(FolderTarget):
         """Make a change to the table as it is now; if another one came between, look again."""
         try:
             try:
-                return change(Log(self._table()))
+                return change(CommitLog(self._table()))
             except CommitFailedError:
-                return change(Log(self._table()))
+                return change(CommitLog(self._table()))
         except (OSError, DeltaError) as error:
             raise self._trouble(error) from error
 
@@ -202,7 +202,7 @@ class DeltaTarget(FolderTarget):
         table = self._table()
         rows = table.to_pyarrow_dataset()
         names = visible_schema(self.shape).names
-        applied = Log(table).mark.applied
+        applied = CommitLog(table).mark.applied
         if keys is None:
             yield applied, iter(rows.scanner(columns=names).to_reader())
         else:
@@ -217,7 +217,7 @@ class DeltaTarget(FolderTarget):
                 table = deltalake.DeltaTable(self._folders.path / f"v{version}")
             except TableNotFoundError:
                 continue
-            found[version] = Log(table).mark.applied
+            found[version] = CommitLog(table).mark.applied
         return found
 
     # ---- the table --------------------------------------------------------------------------------

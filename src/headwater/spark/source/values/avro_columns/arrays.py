@@ -101,7 +101,8 @@ class _Made(Found):
             values = values.view(np.float64)
         elif pa.types.is_timestamp(kind):
             factor = {**STAMPS, **LOCAL}[written["logicalType"]]
-            if factor > 1 and np.abs(values).max(initial=0) > (1 << 63) // factor - 1:
+            most = (1 << 63) // factor - 1
+            if values.max(initial=0) > most or values.min(initial=0) < -most:  # -2⁶³ has no abs()
                 raise Unfit
             values = values * factor
         if not pa.types.is_boolean(kind) and not pa.types.is_temporal(kind):

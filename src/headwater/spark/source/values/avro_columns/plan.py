@@ -12,6 +12,8 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from headwater.schemas.values.avro_types import named_in
+from headwater.schemas.values.moments import logical_of
 from headwater.spark.source.values.avro_columns import program
 from headwater.spark.source.values.avro_columns.arrays import (
     LOCAL,
@@ -33,7 +35,7 @@ def plan(written: Avro, kind: pa.StructType, pinned: Avro = None) -> AvroColumns
     """`written` and `pinned` as fastavro parsed them; None where values must be read one by one."""
     if type_name(written) != "record":
         return None
-    planner = _Planner(written.get("__named_schemas", {}))
+    planner = _Planner(written.get("__named_schemas", {}), named_in(pinned))
     try:
         root = planner.record(written, kind, pinned if type_name(pinned) == "record" else None, -1)
     except Unfit:
@@ -42,11 +44,12 @@ def plan(written: Avro, kind: pa.StructType, pinned: Avro = None) -> AvroColumns
 
 
 class _Planner:
-    def __init__(self, named: Mapping[str, Avro]) -> None:
-        """`named`: the types that the schema refers to, by their names."""
+    def __init__(self, named: Mapping[str, Avro], known: Mapping[str, Avro]) -> None:
+        """`named`: the types that the schema refers to, by their names; `known`: all of the pinned one."""
         self.steps: list[tuple[int, int, int, int]] = []
         self.slots = 0
         self._named = dict(named)
+        self._known = known
         self._open: list[str] = []
 
     def slot(self) -> int:
@@ -84,6 +87,9 @@ class _Planner:
             written = self._named[written]
         if isinstance(written, dict) and "name" in written:
             self._named[written["name"]] = written
+        pinned = _not_null(pinned)
+        if isinstance(pinned, str):
+            pinned = self._known.get(pinned, pinned)
         name = type_name(written)
         if name == "record":
             if kind is not None and not pa.types.is_struct(kind):
@@ -96,7 +102,7 @@ class _Planner:
         if kind is not None and not _fits(written, kind):
             raise Unfit
         self._leaf(written, name, slot)
-        return None if kind is None else Leaf(kind, slot, written)
+        return None if kind is None else Leaf(kind, slot, _resolved(written, pinned))
 
     def _leaf(self, written: Avro, name: str, slot: int) -> None:
         if name in _NUMBERS:
@@ -120,7 +126,7 @@ class _Planner:
         null = written.index("null") if "null" in written else -1
         at = len(self.steps)
         self.add(program.UNION, null, len(written))
-        made = self.value(others[0], kind, _not_null(pinned))
+        made = self.value(others[0], kind, pinned)
         self.steps[at] = (program.UNION, null, len(written), len(self.steps))
         return made
 
@@ -149,6 +155,15 @@ def _missing(column: pa.Field, fields: Mapping[str, Avro]) -> Constant:
     raise Unfit
 
 
+def _resolved(written: Avro, pinned: Avro) -> Avro:
+    """An enum with the symbols as whom the reader knows them: one that it does not have is its default."""
+    if type_name(written) != "enum" or type_name(pinned) != "enum" or "default" not in pinned:
+        return written
+    known = pinned["symbols"]
+    symbols = [each if each in known else pinned["default"] for each in written["symbols"]]
+    return {**written, "symbols": symbols}
+
+
 def _fields(pinned: Avro) -> dict[str, Avro]:
     return {} if pinned is None else {each["name"]: each for each in pinned["fields"]}
 
@@ -163,7 +178,7 @@ def _not_null(kind: Avro) -> Avro:
 def _fits(written: Avro, kind: pa.DataType) -> bool:
     """Whether every value of the writer's type is one of the column's; Avro's promotions are."""
     name = type_name(written)
-    logical = written.get("logicalType") if isinstance(written, dict) else None
+    logical = logical_of(written)
     if logical == "decimal":
         wide = pa.types.is_decimal(kind) and kind.scale == written.get("scale", 0)
         return bool(wide and kind.bit_width == 128 and kind.precision >= written["precision"])
@@ -185,5 +200,5 @@ def _fits(written: Avro, kind: pa.DataType) -> bool:
     if name in ("string", "enum"):
         return bool(kind == pa.string())
     if name in ("bytes", "fixed"):
-        return bool(kind == pa.binary()) and logical is None
+        return bool(kind == pa.binary())
     return False

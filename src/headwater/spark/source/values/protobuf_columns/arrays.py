@@ -26,6 +26,8 @@ class Leaf:
     kind: pa.DataType
     slot: int
     field: FieldDescriptor
+    names: Mapping[int, str]
+    """Of an enum's numbers."""
 
     @property
     def always(self) -> bool:
@@ -128,10 +130,8 @@ class _Made(Found):
         return self.numbers(what.kind, _OF_BITS[what.field.type](values), there)
 
     def _enums(self, what: Leaf, values: NDArray[np.int64], there: NDArray[np.uint8]) -> pa.Array:
-        kind = what.field.enum_type
-        assert kind is not None
-        numbers = np.array(sorted(kind.values_by_number), np.int64)
-        names = pa.array([kind.values_by_number[int(n)].name for n in numbers], pa.string())
+        numbers = np.array(sorted(what.names), np.int64)
+        names = pa.array([what.names[int(n)] for n in numbers], pa.string())
         places = np.minimum(np.searchsorted(numbers, values), len(numbers) - 1)
         self.verdicts[(numbers[places] != values) & (there == 1)] = 1
         return names.take(pa.array(places, pa.int64(), mask=there == 0))

@@ -1,8 +1,8 @@
 """A message's descriptor as the table of `program`, for the columns that a query wants.
 
-`registry` asks for each schema that values name. Columns are found by the fields' names. Not everything can
-be read so (lists, maps, a `oneof` of several fields, proto2's enums, durations): `plan` then says None, and
-the values are read one by one.
+`registry` asks for each schema that values name. Columns are found by the numbers that the query's own schema
+has for them, or by the fields' names where it has none. Not everything can be read so (lists, maps, a `oneof`
+of several fields, proto2's enums, durations): `plan` then says None, and the values are read one by one.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
+from headwater.schemas.values.messages import enum_names, pairs
 from headwater.spark.source.values.protobuf_columns import program as p
 from headwater.spark.source.values.protobuf_columns.arrays import (
     Leaf,
@@ -41,11 +42,13 @@ class Unfit(Exception):
     """This cannot be read column by column."""
 
 
-def plan(message: Descriptor, kind: pa.StructType) -> ProtobufColumns | None:
+def plan(
+    message: Descriptor, kind: pa.StructType, read_as: Descriptor | None = None
+) -> ProtobufColumns | None:
     """None where values must be read one by one."""
     planner = _Planner()
     try:
-        root = Struct(kind, -1, planner.inside(message, kind, 0))
+        root = Struct(kind, -1, planner.inside(message, read_as, kind, 0))
     except Unfit:
         return None
     return ProtobufColumns(planner.messages, planner.fields, root)
@@ -56,23 +59,31 @@ class _Planner:
         self.fields: list[p.Field] = []
         self.messages: list[dict[int, int]] = [{}]
 
-    def inside(self, message: Descriptor, kind: pa.StructType, number: int) -> list[Made]:
+    def inside(
+        self, message: Descriptor, read_as: Descriptor | None, kind: pa.StructType, number: int
+    ) -> list[Made]:
         if message.GetOptions().message_set_wire_format:
             raise Unfit
-        fields = message.fields_by_name
+        fields = {name: (own, known) for name, own, known in pairs(message, read_as)}
         return [
             Missing(each.type)
             if each.name not in fields
-            else self.one(fields[each.name], each.type, number)
+            else self.one(*fields[each.name], each.type, number)
             for each in kind
         ]
 
-    def one(self, field: FieldDescriptor, kind: pa.DataType, message: int) -> Made:
+    def one(
+        self,
+        field: FieldDescriptor,
+        known: FieldDescriptor | None,
+        kind: pa.DataType,
+        message: int,
+    ) -> Made:
         oneof = field.containing_oneof
         if field.is_repeated or (oneof is not None and len(oneof.fields) > 1):
             raise Unfit
         if field.type == _F.TYPE_MESSAGE:
-            return self._message(field, kind, message)
+            return self._message(field, known, kind, message)
         if field.type == _F.TYPE_SINT32:
             step, wire, own = p.ZIGZAG_INT, _VARINT, pa.int32()
         elif field.type in _KINDS:
@@ -81,9 +92,19 @@ class _Planner:
             raise Unfit
         if own != kind or (field.enum_type is not None and field.enum_type.is_closed):
             raise Unfit
-        return Leaf(kind, self.add(message, field.number, step, wire), field)
+        read_as = None if known is None else known.enum_type
+        if field.enum_type is not None and known is not None and read_as is None:
+            raise Unfit  # the reader has the number
+        names = {} if field.enum_type is None else enum_names(field.enum_type, read_as)
+        return Leaf(kind, self.add(message, field.number, step, wire), field, names)
 
-    def _message(self, field: FieldDescriptor, kind: pa.DataType, message: int) -> Made:
+    def _message(
+        self,
+        field: FieldDescriptor,
+        known: FieldDescriptor | None,
+        kind: pa.DataType,
+        message: int,
+    ) -> Made:
         inner = field.message_type
         self.messages.append({})
         number = len(self.messages) - 1
@@ -95,7 +116,8 @@ class _Planner:
             return Stamp(kind, slot, *parts)
         if not pa.types.is_struct(kind) or inner.full_name.startswith("google.protobuf."):
             raise Unfit
-        return Struct(kind, slot, self.inside(inner, kind, number))
+        read_as = None if known is None else known.message_type
+        return Struct(kind, slot, self.inside(inner, read_as, kind, number))
 
     def add(self, message: int, number: int, kind: int, wire: int, inner: int = -1) -> int:
         if number >= NUMBER_MAX or len(self.messages) > NUMBER_MAX:

@@ -1,6 +1,6 @@
 """The fields of the newer groups' records: plain strings in keys, flexible values in version 0.
 
-`records` and `record_reader` of each kind of group write and read with it. Lengths of a value are
+`records` and `replay` of each kind of group write and read with it. Lengths of a value are
 unsigned varints of length + 1 (0 = null), and every struct ends with its tagged fields.
 """
 

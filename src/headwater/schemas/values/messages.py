@@ -1,0 +1,130 @@
+"""A message of Protobuf as JSON has it: by the fields that it was written with or, by their numbers, as who
+reads it calls them.
+
+Protobuf knows fields and values of enums by numbers: a field that was renamed is the same one, and one of the
+same name with another number is not. Numbers, texts and truths stay what the writer has meant, where the
+reader's type is another of the same wire form.
+"""
+
+from __future__ import annotations
+
+import base64
+from functools import lru_cache
+
+from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.message import Message
+
+from headwater.schemas.values.errors import NotOfItsSchema
+from headwater.schemas.values.header import Json
+
+_F = FieldDescriptor
+_WELL_KNOWN = "google.protobuf."
+_TIMESTAMP = f"{_WELL_KNOWN}Timestamp"
+_INTEGERS = (_F.CPPTYPE_INT32, _F.CPPTYPE_INT64, _F.CPPTYPE_UINT32, _F.CPPTYPE_UINT64)
+
+
+def plain(message: Message, read_as: Descriptor | None = None, *, in_micros: bool = False) -> Json:
+    """`read_as`: the message that whoever reads it knows; `in_micros`: a Timestamp is cut off at the
+    microsecond. Raises NotOfItsSchema."""
+    name = message.DESCRIPTOR.full_name
+    if name.startswith(_WELL_KNOWN):
+        return _well_known(message, name, in_micros)
+    return {
+        said: _field(message, own, known, in_micros)
+        for said, own, known in pairs(message.DESCRIPTOR, read_as)
+    }
+
+
+@lru_cache(maxsize=4096)
+def pairs(
+    written: Descriptor, read_as: Descriptor | None
+) -> tuple[tuple[str, FieldDescriptor, FieldDescriptor | None], ...]:
+    """The writer's fields: what the reader calls each, and its field; without those whose names mean
+    others to the reader."""
+    if read_as is None:
+        return tuple((each.name, each, None) for each in written.fields)
+    known, names = read_as.fields_by_number, read_as.fields_by_name
+    return tuple(
+        (
+            known[each.number].name if each.number in known else each.name,
+            each,
+            known.get(each.number),
+        )
+        for each in written.fields
+        if each.number in known or each.name not in names
+    )
+
+
+def enum_names(written: EnumDescriptor, read_as: EnumDescriptor | None) -> dict[int, str]:
+    """What each number is called; without those that only the writer names, and as another of the
+    reader's."""
+    own = {number: each.name for number, each in written.values_by_number.items()}
+    if read_as is None:
+        return own
+    known = {number: each.name for number, each in read_as.values_by_number.items()}
+    taken = set(read_as.values_by_name)
+    return {number: name for number, name in own.items() if name not in taken} | known
+
+
+def _well_known(message: Message, name: str, in_micros: bool) -> Json:
+    if in_micros and name == _TIMESTAMP:
+        nanos = getattr(message, "nanos")  # noqa: B009  the class is made at run time
+        setattr(message, "nanos", nanos - nanos % 1000)  # noqa: B010
+    try:
+        return json_format.MessageToDict(message, preserving_proto_field_name=True)
+    except (TypeError, ValueError, OverflowError, json_format.Error) as error:
+        raise NotOfItsSchema(f"{name} holds what cannot be one: {error}") from None
+
+
+def _field(
+    message: Message, field: FieldDescriptor, known: FieldDescriptor | None, in_micros: bool
+) -> Json:
+    if field.is_repeated:
+        found = getattr(message, field.name)
+        entry = field.message_type
+        if entry is not None and entry.GetOptions().map_entry:
+            item, read_as = entry.fields_by_name["value"], _item(known)
+            return {_key(key): _one(found[key], item, read_as, in_micros) for key in found}
+        return [_one(each, field, known, in_micros) for each in found]
+    if field.has_presence and not message.HasField(field.name):
+        return None
+    return _one(getattr(message, field.name), field, known, in_micros)
+
+
+def _item(known: FieldDescriptor | None) -> FieldDescriptor | None:
+    entry = None if known is None else known.message_type
+    return None if entry is None else entry.fields_by_name.get("value")
+
+
+def _key(key: object) -> str:
+    return str(key).lower() if isinstance(key, bool) else str(key)
+
+
+def _one(
+    value: Json, field: FieldDescriptor, known: FieldDescriptor | None, in_micros: bool
+) -> Json:
+    if isinstance(value, Message):
+        return plain(value, None if known is None else known.message_type, in_micros=in_micros)
+    reader = known or field
+    if reader.enum_type is not None:
+        names = enum_names(field.enum_type or reader.enum_type, reader.enum_type)
+        return names.get(value, value)
+    if field.type in (_F.TYPE_STRING, _F.TYPE_BYTES):
+        return _letters(value, field, reader)
+    if reader.type == _F.TYPE_BOOL:
+        return bool(value)
+    is_number = reader.cpp_type in _INTEGERS and isinstance(value, bool)
+    return int(value) if is_number else value
+
+
+def _letters(value: str | bytes, field: FieldDescriptor, reader: FieldDescriptor) -> str:
+    if reader.type == _F.TYPE_BYTES:
+        data = value.encode() if isinstance(value, str) else value
+        return base64.b64encode(data).decode()
+    try:
+        return value if isinstance(value, str) else value.decode()
+    except UnicodeDecodeError:
+        raise NotOfItsSchema(
+            f"the field {field.name} is no text, which it is to be read as"
+        ) from None
