@@ -65,8 +65,7 @@ def test_what_cannot_be_read_leaves_the_row_before_it(spark: SparkSession):
 
 
 def test_what_the_changes_are_like_makes_no_difference_to_the_rows(spark: SparkSession):
-    """What is not there is left out of the plan: alone or beside others, one that must be read part by part among
-    them, a change does the same."""
+    """What is not there is left out of the plan; a change does the same alone and beside others."""
     ann, bea, cat = ({"id": n, "name": name} for n, name in enumerate(("Ann", "Bea", "Cat"), 1))
     began = [("9", {"id": 9, "name": "Zoe"}), (None, {"op": "t", "before": None, "after": None})]
     moved = [("1", ann), ("4", {"op": "u", "before": ann, "after": {"id": 4, "name": "Ann"}})]

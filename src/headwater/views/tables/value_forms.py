@@ -1,4 +1,4 @@
-"""A change's value in all of its forms, by one parse: Debezium's envelope, also in `payload`, and a plain row.
+"""A change's value in all of its forms, by one parse: Debezium's envelope, also in `payload`, or a row.
 
 Called by `decoder`. What one parse does not decide is in doubt, and is read part by part there.
 """
