@@ -27,14 +27,7 @@ from headwater.pipelines.current_version import at_current_version
 from headwater.pipelines.declarations import View
 from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.handles import placed
-from headwater.pipelines.loader import (
-    imported_meanwhile,
-    load,
-    load_again,
-    modules_of,
-    read,
-    workers_meanwhile,
-)
+from headwater.pipelines.loader import imported_meanwhile, load, load_again, modules_of, read
 from headwater.pipelines.lock import hold, try_hold
 from headwater.pipelines.loop import run_always, run_once, stop_signals
 from headwater.pipelines.maven import Connector, connector_for
@@ -100,7 +93,7 @@ def run(order: Order, say: Callable[[str], None], beside: Beside = lambda *_: nu
         checkpoints = Checkpoints(order.checkpoints, spark, remote=order.remote is not None)
         lock = hold(spark, Path(checkpoints.root)) if checkpoints.is_local else None
         around = _shared_by_queries(order, spark, checkpoints, log, say)
-        with workers_meanwhile(spark, sources), stop_signals() as stopped:
+        with stop_signals() as stopped:
             queries = prepare(views, around, known, stopped if order.wait_for_topics else None)
             archive = Maker(order.master, lasts=not (order.once or order.remote))
             with beside(order, spark) if lock is not None else nullcontext(), archive:

@@ -18,16 +18,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from headwater.errors import HeadwaterError
 from headwater.pipelines.declarations import DECLARED, View
 from headwater.pipelines.errors import PipelineError
-from headwater.views.batch_name import is_connect
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import SparkSession
 
 _LOADING = threading.RLock()
 """What files declare is gathered in one place: one at a time."""
@@ -71,32 +66,6 @@ def imported_meanwhile(sources: Iterable[Source]) -> Iterator[None]:
     finally:
         if beside.ident is not None:
             beside.join()
-
-
-@contextmanager
-def workers_meanwhile(spark: SparkSession, sources: Iterable[Source]) -> Iterator[None]:
-    """Have Spark start the Python processes that streams need while views over tables, which need none, are
-    built: one that looks for sources, one that makes them, and the one that all workers are forked from."""
-
-    def same(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return parts
-
-    def start() -> None:
-        with suppress(Exception):  # whoever needs it will say what is missing
-            reader = spark.readStream.format("headwater").option("subscribe", "none")
-            reader.option("kafka.bootstrap.servers", "127.0.0.1:1").load()  # nobody is asked yet
-            spark.range(1).mapInArrow(same, "id BIGINT").collect()
-
-    beside = threading.Thread(target=start, name="workers", daemon=True)
-    texts = [source.text for source in sources]
-    wanted = all(any(word in text for text in texts) for word in ("table(", "stream("))
-    if wanted and not is_connect(spark) and str(spark.sparkContext.master).startswith("local"):
-        beside.start()
-    try:
-        yield
-    finally:
-        if beside.ident is not None:
-            beside.join()  # before Spark is stopped
 
 
 def load(sources: Iterable[Source]) -> list[View]:

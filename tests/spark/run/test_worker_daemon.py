@@ -5,14 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from headwater.pipelines.loader import Source, workers_meanwhile
 from headwater.pipelines.session import settings_for
 
 _FORKED = """
@@ -80,20 +78,6 @@ def test_tasks_that_read_a_source_and_those_of_functions_share_one_daemon(spark:
     (reading,) = spark.read.format("Parent").load().collect()
     (computing,) = spark.range(1).mapInArrow(parent, "daemon BIGINT").collect()
     assert reading == computing
-
-
-def test_workers_are_started_before_their_time_where_files_name_tables_and_streams(
-    spark: SparkSession,
-):
-    def jobs_beside(*texts: str) -> int:
-        told = spark.sparkContext.statusTracker()
-        before = len(told.getJobIdsForGroup())
-        with workers_meanwhile(spark, [Source(Path(), Path(), text) for text in texts]):
-            pass
-        return len(told.getJobIdsForGroup()) - before
-
-    assert jobs_beside("hw.table('shop.orders')", "hw.stream('events')") == 1
-    assert jobs_beside("hw.table('shop.orders')") == jobs_beside("hw.stream('events')") == 0
 
 
 def test_workers_of_another_python_have_sparks_own_daemon(monkeypatch):
