@@ -15,6 +15,7 @@ TOOLS := $(VENV)/.tools
 DEMO := spark,warehouse,search,redis,postgres,console
 COMPILED := $(VENV)/.compiled
 COLLECTED := $(VENV)/.collected
+NATIVE := $(VENV)/.native
 ARGS ?=
 # Test files run side by side, as much of their time is waiting; tests/spreading.py says how.
 WORKERS ?= 4
@@ -62,7 +63,7 @@ help: ## Print this list
 	@echo 'headwater: make TARGET [ARGS="..."]'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(READY) $(TOOLS) $(COMPILED) ## Make .venv with the package and all tools, where missing or out of date
+setup: $(READY) $(TOOLS) $(COMPILED) $(NATIVE) ## Make .venv with the package and all tools, where missing or out of date
 	@:
 
 $(READY): pyproject.toml constraints.txt
@@ -81,6 +82,11 @@ $(TOOLS): $(READY)
 
 $(COMPILED): $(READY) $(shell find src -name '*.py' 2>/dev/null)
 	@$(BIN)/python -m compileall -q src && touch $@
+
+# Where there is a C compiler; elsewhere the same files run as they are.
+$(NATIVE): $(TOOLS) tools/compile.py $(wildcard src/headwater/record/*.py)
+	$(call step,compiling the checks of records where that can be done,$(BIN)/python tools/compile.py)
+	@touch $@
 
 demo: $(READY) $(COMPILED) ## Run the main job from end to end and verify it (ARGS="--seconds=60")
 	@$(BIN)/headwater demo $(ARGS)

@@ -1,7 +1,8 @@
 """What checking every record of a produced batch costs: `python -m bench.broker.check`.
 
-CPU seconds per million records, for equal sizes (checked by columns) and varied ones (one by one), plain
-and compressed; beside them what the checksum and decompression of the same batches cost.
+CPU seconds per million records, for equal and varied sizes, plain and compressed, with the compiled form of
+the checks where there is one (HEADWATER_PLAIN=1: without); beside them what the checksum and decompression of
+the same batches cost.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from headwater.record import batch as batches
-from headwater.record import codecs
+from headwater.record import codecs, forms
 from headwater.record.records import Record, build
 
 COUNT = 5000
@@ -42,6 +43,7 @@ def seconds(function: Callable[[], object]) -> float:
 
 
 def main() -> None:
+    print(f"record checks: {forms.name()}")
     print(f"{'batch':24}{'whole check':>12}{'checksum':>10}{'decompress':>12}   s/million records")
     for name, data in cases():
         whole = seconds(partial(batches.validate_produced, data))

@@ -15,6 +15,7 @@ from pathlib import Path
 import confluent_kafka
 
 from bench.broker.contestants import KAFKA_HEAP
+from headwater.record import forms
 from headwater.testing.apache_kafka import KAFKA_VERSION
 
 _MEGABYTE = bytes(1 << 20)
@@ -35,6 +36,7 @@ def describe(home: Path) -> dict[str, str | float]:
         "python": platform.python_version(),
         "uvloop": _installed("uvloop"),
         "headwater": _installed("headwater"),
+        "headwater_record_checks": forms.name(),
         "kafka": KAFKA_VERSION,
         "kafka_heap": KAFKA_HEAP,
         "java": java.splitlines()[0] if java else "",

@@ -17,7 +17,7 @@ from headwater.broker.audit import changes, description, limits, trail
 from headwater.broker.audit.description import Change, Description, MayTell, described
 from headwater.broker.audit.limits import Refusals
 from headwater.broker.registry import Context, load_apis
-from headwater.browse.audit import CHANGES, Entry, newest
+from headwater.browse.audit import CHANGES, EDGE_CHANGES, Entry, newest
 from headwater.client import acls, topics, users
 from headwater.client.log import Log
 from headwater.record import records
@@ -108,6 +108,40 @@ def test_nobody_writes_it_but_the_broker(broker: Serving, log: Log) -> None:
     producer.produce(CHANGES, b"forged", on_delivery=lambda error, _: outcome.append(error))
     producer.flush(60)
     assert outcome[0] is not None and len(newest(log, 10)) == 1
+
+
+def test_who_writes_what_the_edges_tell_passes_for_nobody_else(broker: Serving, log: Log) -> None:
+    """It was shown as it stood there: as anybody's doing, of anything, at any time."""
+    forged = {
+        "at_ms": 1,
+        "principal": "User:boss",
+        "client_id": "headwater",
+        "host": "10.0.0.1",
+        "what": "delete",
+        "kind": "topic",
+        "name": "orders",
+        "on_behalf_of": "boss",
+        "details": {"to": "x" * 1000, "more": "x"},
+        "error": "none",
+    }
+    topics.create(log.admin, EDGE_CHANGES, 1)
+    outcome: list[object] = []
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    headers = [("headwater.principal", b"User:boss"), ("headwater.host", b"10.0.0.1")]
+    producer.produce(
+        EDGE_CHANGES,
+        json.dumps(forged),
+        headers=headers,
+        timestamp=1,
+        on_delivery=lambda error, _: outcome.append(error),
+    )
+    producer.flush(60)
+    assert outcome == [None]
+    (found,) = (each for each in newest(log, 10) if each.kind == "webhook")
+    assert (found.principal, found.host, found.client_id) == ("User:ANONYMOUS", "127.0.0.1", "")
+    assert found.who == "boss, by User:ANONYMOUS", "whom it speaks for is a claim, and says whose"
+    assert found.at_ms > 1_000_000 and found.error is None
+    assert found.details == {"to": "x" * 250}
 
 
 def test_what_does_not_fit_is_counted_and_the_request_is_answered(

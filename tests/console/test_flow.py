@@ -7,7 +7,7 @@ from headwater.client.position import Position
 from headwater.console.flow.graph import FAR_BEHIND, TOPICS_MOST, graph_of
 from headwater.console.flow.seen import Seen, TopicSeen, pace_of, reads_of
 from headwater.console.history import Sample
-from headwater.console.pages.flow import laid_out
+from headwater.console.pages.flow import laid_out, without_box
 from headwater.console.watching.captures import CaptureNow
 from headwater.console.watching.queries import QueryNow, now_of
 from headwater.console.watching.views import ViewNow
@@ -101,6 +101,24 @@ def test_what_hurts_is_red_and_says_why() -> None:
         "group:billing": "100,000 records behind",
         "view:totals": "500 records behind",
     }
+
+
+def test_what_gets_nothing_done_is_told_whether_or_not_it_has_a_box() -> None:
+    """The front page said that all was well while a webhook's receiver failed."""
+    found = seen(
+        lags={"headwater.webhook.billing": {"shop.orders": 3}, "headwater.webhook.well": {"t": 0}},
+        failing={
+            "webhooks.billing": "the receiver answered 500",
+            "bridges.metrics": "the address is taken",
+            "capture shop": "it is waiting: killed",
+        },
+    )
+    graph = graph_of(found)
+    assert {node.id: node.trouble for node in graph.hurting} == {
+        "group:headwater.webhook.billing": "the receiver answered 500"
+    }
+    told = without_box(found, graph)
+    assert told == {"bridges.metrics": "the address is taken"}, "a capture has its own box"
 
 
 def test_a_query_that_says_nothing_any_more_is_silent() -> None:

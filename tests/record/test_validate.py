@@ -141,7 +141,8 @@ def honest_batches(draw: st.DrawFn) -> bytes:
 def test_no_honest_batch_is_refused(batch: bytes) -> None:
     times = [record.timestamp for record in decode(batch)]
     produced = batches.validate_produced(batch)
-    assert produced == (batches.read_header(batch), min(times), max(times))
+    keyless = any(record.key is None for record in decode(batch))
+    assert produced == (batches.read_header(batch), min(times), max(times), keyless)
     assert batches.validate_produced(memoryview(batch)) == produced
 
 
@@ -167,7 +168,7 @@ def test_the_records_say_which_is_the_latest(times: list[int], codec: int, base:
         batch = build(records, codec=codec, base_timestamp=base)
         for claimed in (-1, 5, max(times), 2**62):
             produced = batches.validate_produced(changed(batch, max_timestamp=claimed))
-            assert produced[1:] == (min(times), max(times))
+            assert produced[1:] == (min(times), max(times), False)
 
 
 def test_records_before_time_began_are_refused_whatever_the_header_says() -> None:
@@ -185,7 +186,7 @@ def test_records_without_a_timestamp_are_not_the_earliest(with_time: list[int]) 
     ):
         batch = build([Record(i, at, b"k", b"v") for i, at in enumerate(times)], base_timestamp=0)
         earliest, latest = min(with_time, default=-1), max(with_time, default=-1)
-        assert batches.validate_produced(batch)[1:] == (earliest, latest)
+        assert batches.validate_produced(batch)[1:] == (earliest, latest, False)
 
 
 def padded(value: int) -> bytes:

@@ -98,6 +98,48 @@ def test_a_websocket_works_behind_tls(certificates: servers.Certificates):
         assert connection.recv(60) == "x" * 200_000
 
 
+ASKS = b"Host: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+KEYED = ASKS + b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param(
+            b"GET / HTTP/1.1\r\n" + KEYED + b"Content-Length: 5\r\n\r\nhello", id="a body"
+        ),
+        pytest.param(
+            b"GET / HTTP/1.1\r\n" + KEYED + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            id="a body in chunks",
+        ),
+        pytest.param(b"GET / HTTP/1.1\r\n" + KEYED + b"a: b\r\n" * 200 + b"\r\n", id="many lines"),
+        pytest.param(
+            b"GET / HTTP/1.1\r\n" + KEYED + b"a: " + b"b" * 9_000 + b"\r\n\r\n", id="a long line"
+        ),
+        pytest.param(
+            b"GET /" + b"b" * 9_000 + b" HTTP/1.1\r\n" + KEYED + b"\r\n", id="a long path"
+        ),
+        pytest.param(b"GET /\xff HTTP/1.1\r\n" + KEYED + b"\r\n", id="a path that is no text"),
+        pytest.param(
+            b"GET / HTTP/1.1\r\n" + KEYED + b"a: \xff\r\n\r\n", id="a line that is no text"
+        ),
+        pytest.param(b"GET / HTTP/1.0\r\n" + KEYED + b"\r\n", id="an old version"),
+        pytest.param(b"POST / HTTP/1.1\r\n" + KEYED + b"\r\n", id="not GET"),
+        pytest.param(b"GET / HTTP/1.1\r\n" + ASKS + b"\r\n", id="no key"),
+    ],
+)
+def test_a_websocket_is_opened_or_refused_at_once_and_no_stranger_is_waited_for(head: bytes):
+    with served(None) as at, socket.create_connection(_place(at), timeout=60) as client:
+        client.sendall(head)
+        said = client.recv(4096)
+        assert b" 101 " in said or is_closed(client), "whatever it asks for, it hears of it"
+
+
+def _place(at: str) -> tuple[str, int]:
+    host, _, port = at.rpartition(":")
+    return host, int(port)
+
+
 def test_clients_in_the_middle_of_a_handshake_count_and_are_closed_by_a_stop(
     certificates: servers.Certificates, monkeypatch: pytest.MonkeyPatch
 ):

@@ -1,7 +1,9 @@
-"""Who asks for an excision: the connection's principal, put beside the request by the broker; pure.
+"""Who asks for an excision, and who tells of changes at the edges: the connection's principal, put beside
+what it writes by the broker (`SIGNED`); pure.
 
-Produce calls `signed` before it looks at a request's batches, `excisions` the rest when it carries one out.
-What a client writes about itself is a claim, and only repeated as one. In the headers of each record:
+Produce calls `signed` before it looks at a request's batches, `excisions` the rest when it carries one out;
+whoever shows the audit reads the same headers. What a client writes about itself is a claim, and only
+repeated as one. In the headers of each record, as `wire.on_behalf` names them:
 
     headwater.principal     User:ann; whatever a client sends under these two names is taken off
     headwater.host          the address that it came from
@@ -26,6 +28,7 @@ from headwater.broker.security.authorizer import Authorizer
 from headwater.record import batch as batches
 from headwater.record import records
 from headwater.record.errors import PayloadTooLarge, RecordError
+from headwater.wire.on_behalf import HOST, PRINCIPAL
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
 
 Message = TypeVar("Message", bound="DataclassInstance")
 """A message of kio's, or a part of one."""
-PRINCIPAL, HOST = "headwater.principal", "headwater.host"
+SIGNED = (internal_topics.EXCISIONS, internal_topics.EDGE_CHANGES)
 BYTES_MAX = 1024**2
 """Of a batch of requests, uncompressed."""
 RECORDS_MAX = HEADERS_MAX = 1000
@@ -48,14 +51,18 @@ class Author(NamedTuple):
 
 
 def signed(broker: Broker, request: Message, context: Context) -> Message:
-    """The Produce request, with its author in the requests to excise that it holds."""
-    own = broker.catalogue.topics.get(internal_topics.EXCISIONS)
-    own_id = None if own is None else own.id  # it may be made while the request is checked
+    """The Produce request, with its author in those of its records that need one."""
+    known = broker.catalogue.topics  # one may be made while the request is checked
+    own = {known[name].id: name for name in SIGNED if name in known}
     topics = getattr(request, "topic_data", ())
-    if not any(_is_for(own_id, asked) for asked in topics):
+    if not any(_signed_name(own, asked) for asked in topics):
         return request
-    sign = _Signature(Author(context.principal, context.client_host))
-    data = tuple(sign.topic(asked) if _is_for(own_id, asked) else asked for asked in topics)
+    author = Author(context.principal, context.client_host)
+    by_name = {name: _Signature(author) for name in SIGNED}
+    data = tuple(
+        by_name[name].topic(asked) if (name := _signed_name(own, asked)) else asked
+        for asked in topics
+    )
     return replace(request, topic_data=data)
 
 
@@ -93,14 +100,17 @@ def author_of(headers: records.Headers) -> Author | None:
     return Author(principal.decode("utf-8", "replace"), host.decode("utf-8", "replace"))
 
 
-def _is_for(topic_id: uuid.UUID | None, asked: object) -> bool:
+def _signed_name(own: Mapping[uuid.UUID, str], asked: object) -> str | None:
+    """Which of `SIGNED` it is for, by its name or, from version 13 on, by its id."""
     given = getattr(asked, "topic_id", None)
     name = getattr(asked, "name", None)
-    return name == internal_topics.EXCISIONS if given is None else given == topic_id
+    if given is None:
+        return name if name in SIGNED else None
+    return own.get(given)
 
 
 class _Signature:
-    """An author's, under one batch: the first for the partition that has the requests, and their only one."""
+    """An author's, under one batch: the first for a topic's one partition, however often it is named."""
 
     def __init__(self, author: Author) -> None:
         self._author = author

@@ -67,6 +67,7 @@ _KEPT_FOR_EVER = {**_DELETED, "retention.ms": "-1", "retention.bytes": "-1"}
 _WEEK_MS = 7 * 24 * 60 * 60 * 1000
 _NO_SCHEMAS = "schemas that were registered there, and their ids, are not known"
 _TESTIMONY = {**_DELETED, "retention.ms": str(365 * 86_400_000), "retention.bytes": str(1024**3)}
+_SIGNED = {**_TESTIMONY, "message.timestamp.type": "LogAppendTime"}  # as its author: `authorship`
 _WHO_LOST = "who made the changes that were written there is not told any more"
 
 
@@ -152,7 +153,7 @@ TABLE: Mapping[str, InternalTopic] = {
         "the broker: who changed what", False, _TESTIMONY, _medium, loss=_WHO_LOST, named=True
     ),
     EDGE_CHANGES: InternalTopic(
-        "edges: who changed webhooks", True, _TESTIMONY, loss=_WHO_LOST, named=True
+        "edges: who changed webhooks", True, _SIGNED, loss=_WHO_LOST, named=True
     ),
     HEALTH: InternalTopic(
         "the broker: how it is",

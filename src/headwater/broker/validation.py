@@ -28,8 +28,9 @@ from headwater.broker.schema_check import SchemaCheck
 from headwater.log.append import prepare, stored_codec
 from headwater.log.config import LogConfig
 from headwater.record.batch import HEADER_BYTES, BatchHeader
+from headwater.record.claims import RECORD_BYTES_MIN
 from headwater.record.errors import PayloadTooLarge, RecordError
-from headwater.record.validate import HEADERS_MAX, RECORD_BYTES_MIN
+from headwater.record.validate import HEADERS_MAX
 from headwater.record.varint import Buffer
 
 T = TypeVar("T")

@@ -2,7 +2,8 @@
 
 Two topics, written by the broker alone: `__headwater_changes` (topics, settings, users, permissions, quotas,
 groups) and `__headwater_audit` (excisions). Apache Kafka has neither, and then there is nothing to tell. A
-third is the edges': `__headwater_edge_changes` (webhook subscriptions), with the token that asked.
+third is the edges': `__headwater_edge_changes` (webhook subscriptions), with the token that asked. Whoever
+may write that one tells of webhooks only, and under the name that the broker knows him by.
 """
 
 from __future__ import annotations
@@ -15,9 +16,14 @@ from headwater.browse.pages import page
 from headwater.client.errors import NotThere
 from headwater.client.log import Log
 from headwater.client.records import Record
+from headwater.wire.on_behalf import HOST, PRINCIPAL
 
 CHANGES, EXCISIONS = "__headwater_changes", "__headwater_audit"
 EDGE_CHANGES = "__headwater_edge_changes"
+UNKNOWN = "an unknown writer"
+"""Of a line that no broker of ours has signed."""
+TEXT_CHARACTERS_MAX = 250
+_OF_WEBHOOKS = ("topic", "to", "paused")
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,11 @@ class Entry:
 def newest(log: Log, count: int) -> list[Entry]:
     """The newest first, at most so many."""
     found: list[Entry] = []
-    for topic, read in ((CHANGES, change_of), (EDGE_CHANGES, change_of), (EXCISIONS, excision_of)):
+    for topic, read in (
+        (CHANGES, change_of),
+        (EDGE_CHANGES, edge_change_of),
+        (EXCISIONS, excision_of),
+    ):
         try:
             records = page(log, topic, back=True, limit=count).records
         except NotThere:
@@ -78,6 +88,27 @@ def change_of(record: Record) -> Entry | None:
         details=details if isinstance(details, dict) else {},
         error=None if error is None else str(error),
         on_behalf_of=str(said.get("on_behalf_of") or ""),
+    )
+
+
+def edge_change_of(record: Record) -> Entry | None:
+    """What the edges tell, or who would pass for them: who that is, the broker says; the rest is a claim."""
+    said = _object(record)
+    if said is None or "what" not in said:
+        return None
+    headers = dict(record.headers)
+    details = said.get("details")
+    known = details if isinstance(details, dict) else {}
+    return Entry(
+        at_ms=record.timestamp_ms,
+        principal=(headers.get(PRINCIPAL) or UNKNOWN.encode()).decode("utf-8", "replace"),
+        client_id="",
+        host=(headers.get(HOST) or b"").decode("utf-8", "replace"),
+        what=_short(said["what"]),
+        kind="webhook",
+        name=_short(said.get("name") or ""),
+        details={name: _short(known[name]) for name in _OF_WEBHOOKS if name in known},
+        on_behalf_of=_short(said.get("on_behalf_of") or ""),
     )
 
 
@@ -112,6 +143,10 @@ def _object(record: Record) -> dict[str, object] | None:
     except (ValueError, RecursionError):
         return None
     return said if isinstance(said, dict) else None
+
+
+def _short(said: object) -> str:
+    return _flat(said)[:TEXT_CHARACTERS_MAX]
 
 
 def sentence(details: Mapping[str, object]) -> str:

@@ -32,6 +32,8 @@ Row = dict[str, Json]
 class BinaryEncoder(TableEncoder):
     """One table at one moment of its schema. `encoded` makes the bytes."""
 
+    has_nulls_in_lists = True
+
     def __init__(
         self,
         topic: str,
@@ -47,7 +49,7 @@ class BinaryEncoder(TableEncoder):
                 f"two columns of {topic} have the same name where only letters, digits and _ are allowed",
                 hint='rename one, or capture with format = "json"',
             )
-        self._fits = [_fit(dict(column.connect)) for column in columns]
+        self._fits = [_fit(dict(column.connect), self.has_nulls_in_lists) for column in columns]
 
     def encoded(self, part: str, record: Row) -> bytes:
         """`part`: key or value."""
@@ -102,18 +104,29 @@ def field_name(name: str) -> str:
     return f"_{legal}" if not legal or legal[0].isdigit() else legal
 
 
-def _fit(connect: Row) -> Fit:
-    """From a value as JSON has it to what Avro's writer takes for this type, or an error."""
+def _fit(connect: Row, has_nulls: bool) -> Fit:
+    """From a value as JSON has it to what the format's writer takes for this type, or an error."""
     kind = connect["type"]
     if kind == "array":
-        item = _fit(connect["items"])
-        return lambda value: [None if v is None else item(v) for v in _is(value, list)]
+        item = _fit(connect["items"], has_nulls)
+        some = _item if has_nulls else _no_null
+        return lambda value: [some(item, each) for each in _is(value, list)]
     if kind == "struct":
-        inner = {field["field"]: _fit(field) for field in connect["fields"]}
+        inner = {field["field"]: _fit(field, has_nulls) for field in connect["fields"]}
         return lambda value: {
             name: None if value[name] is None else fit(value[name]) for name, fit in inner.items()
         }
     return _FITS[PRIMITIVE[kind]]
+
+
+def _item(fit: Fit, value: Json) -> Json:
+    return None if value is None else fit(value)
+
+
+def _no_null(fit: Fit, value: Json) -> Json:
+    if value is None:
+        raise ValueError("its lists have no null")
+    return fit(value)
 
 
 def _is(value: Json, kind: type) -> Json:
@@ -137,6 +150,12 @@ def _bytes(value: Json) -> bytes:
     return b64decode(_is(value, str), validate=True)
 
 
+def _text(value: Json) -> str:
+    if not _is(value, str).isascii():
+        value.encode()  # half a surrogate pair is no text
+    return str(value)
+
+
 def _floating(value: Json) -> float:
     if type(value) is bool:
         raise TypeError("it is no number")
@@ -147,7 +166,7 @@ _FITS: dict[str, Fit] = {
     **{kind: _integer(bits) for kind, bits in _BITS.items()},
     **dict.fromkeys(("float", "double"), _floating),
     "boolean": lambda value: _is(value, bool),
-    "string": lambda value: _is(value, str),
+    "string": _text,
     "bytes": _bytes,
 }
 

@@ -38,6 +38,8 @@ _TYPES = {
 class ProtobufEncoder(BinaryEncoder):
     """`texts`: key or value → those of all versions before; `identify`: (key or value, text) → its id."""
 
+    has_nulls_in_lists = False
+
     def __init__(
         self,
         topic: str,
@@ -93,7 +95,20 @@ def _add(file: FileDescriptorProto, connect: Connect, known: Known) -> str:
     numbers = dict(known.get(name, {}))
     for each in connect["fields"]:
         _field(file, message, each, numbers, known)
+    _name_oneofs(message)
     return name
+
+
+def _name_oneofs(message: DescriptorProto) -> None:
+    """Of fields that may be missing, as protoc does it: with more letters where a field has the name."""
+    taken = {each.name for each in message.field}
+    for field in message.field:
+        if field.proto3_optional:
+            name = f"_{field.name}"
+            while name in taken:
+                name = f"X{name}"
+            taken.add(name)
+            message.oneof_decl[field.oneof_index].name = name
 
 
 def _field(
@@ -117,7 +132,7 @@ def _field(
         if connect.get("optional") and made.label == FieldDescriptorProto.LABEL_OPTIONAL:
             made.proto3_optional = True
             made.oneof_index = len(message.oneof_decl)
-            message.oneof_decl.add(name=f"_{name}")
+            message.oneof_decl.add()
 
 
 def _message_class(file: FileDescriptorProto) -> type[Message]:

@@ -24,6 +24,12 @@ def is_own(topic: str) -> bool:
     return topic.startswith("__") or topic in (*KEY_TOPICS, SCHEMAS)
 
 
+def is_own_group(group: str) -> bool:
+    """Whether its position is that of a webhook, a bridge or an alert of the edges: who is a member of it
+    takes their records, and by a commit they are never delivered."""
+    return group.startswith(("__", "headwater."))
+
+
 def is_ours_to_write(topic: str) -> bool:
     """Whether records of others have no place there: in the log's own, and among what alerts have said."""
     return is_own(topic) or topic == ALERTS

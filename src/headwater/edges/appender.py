@@ -3,8 +3,9 @@
     stored = await appender.append("orders", [Draft(b"k", b"v")])
 
 What is on its way is counted in bytes, and beyond the bound a sender is told to come again (`Overloaded`),
-before anything of its request is taken. Records of many share a batch (`producers`): one that is refused for
-the batch's size goes again alone, so that only a record that is too large by itself is told so.
+before anything of its request is taken. Where they are many, what is done with each is done in a thread: a
+hundred thousand fit into a small body, and take seconds. Records of many share a batch (`producers`): one
+that is refused for the batch's size goes again alone, so only one that is too large by itself is told so.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from headwater.client.errors import translated
 from headwater.client.librdkafka import KafkaException, Producer
@@ -33,6 +34,7 @@ from headwater.edges.producers import (
     kind_of,
 )
 from headwater.edges.topics import GONE_MS, Topic, Topics, is_gone, no_key, too_large
+from headwater.edges.workers import Workers
 from headwater.errors import HeadwaterError
 
 if TYPE_CHECKING:
@@ -44,6 +46,9 @@ LINGER_MS = 1
 MESSAGE_BYTES_MAX = 256 * 1024**2
 RETRY_AFTER_S = 1.0
 _CLOSE_S = 10.0
+AT_ONCE_RECORDS = 200
+"""So many are dealt with where requests arrive."""
+Result = TypeVar("Result")
 _MEMORY_BYTES = 64
 """Of a record on its way, besides its bytes."""
 
@@ -59,6 +64,7 @@ class Appender:
         self._producers = Producers(self._producer)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._bulk = _bulk(log)
+        self._threads = Workers(2, 1, "appending")
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -68,7 +74,12 @@ class Appender:
         if self._bulk is not None:
             await self._bulk.close()
         await asyncio.to_thread(self._producers.close, _CLOSE_S)
+        self._threads.close()
         self.topics.close()
+
+    async def _beside(self, count: int, work: Callable[[], Result]) -> Result:
+        """What is done with each of so many records. Raises Overloaded."""
+        return work() if count <= AT_ONCE_RECORDS else await self._threads.run(work)
 
     def _producer(self, batch_bytes: int) -> Producer:
         return self._log.new_producer(
@@ -106,26 +117,25 @@ class Appender:
         known = await self.topics.find(topic)
         if known.is_compacted and any(draft.key is None for draft in drafts):
             raise no_key(topic)
-        size = sum(draft.batch_bytes + _MEMORY_BYTES for draft in drafts)
+        sizes = await self._beside(
+            len(drafts), lambda: [draft.batch_bytes + _MEMORY_BYTES for draft in drafts]
+        )
+        size = sum(sizes)
         self._held.take(size)
         try:
-            return await self._appended_each(topic, known, drafts)
+            kind = kind_of(known.batch_bytes_max, max(sizes) - _MEMORY_BYTES)
+            return await self._appended_each(topic, known, kind, drafts)
         finally:
             self._held.give(size)
 
     async def _appended_each(
-        self, topic: str, known: Topic, drafts: Sequence[Draft]
+        self, topic: str, known: Topic, kind: Kind, drafts: Sequence[Draft]
     ) -> list[Stored | HeadwaterError]:
         now_ms = time.time_ns() // 1_000_000
-        outcomes: dict[int, Stored | HeadwaterError] = {}
-        going: dict[int, Draft] = {}
-        for number, draft in enumerate(drafts):
-            error = known.refusal(topic, draft, now_ms)
-            if error is None:
-                going[number] = draft
-            else:
-                outcomes[number] = error
-        kind = kind_of(known.batch_bytes_max, max(draft.batch_bytes for draft in drafts))
+        refused = await self._beside(
+            len(drafts), lambda: [known.refusal(topic, draft, now_ms) for draft in drafts]
+        )
+        going = {n: draft for n, draft in enumerate(drafts) if refused[n] is None}
         heard = await self._produced(topic, kind, going)
         again = {
             number: going[number]
@@ -135,12 +145,16 @@ class Appender:
         if again:
             self.topics.forget(topic)  # it takes less than it did
             heard |= await self._produced(topic, ALONE, again)
-        for number, outcome in heard.items():
-            if isinstance(outcome, Stored):
-                outcomes[number] = outcome
-            else:
-                outcomes[number] = await self._refusal(outcome, topic, known)
-        return [outcomes[number] for number in range(len(drafts))]
+        outcomes: dict[int, Stored | HeadwaterError] = {
+            number: each for number, each in heard.items() if isinstance(each, Stored)
+        }
+        reasons: dict[str, HeadwaterError] = {}
+        for number in heard.keys() - outcomes.keys():
+            said = str(heard[number])  # a topic that has gone is looked for once, and not for each
+            if said not in reasons:
+                reasons[said] = await self._refusal(heard[number], topic, known)
+            outcomes[number] = reasons[said]
+        return [refused[number] or outcomes[number] for number in range(len(drafts))]
 
     async def _produced(
         self, topic: str, kind: Kind, drafts: Mapping[int, Draft]
@@ -149,12 +163,16 @@ class Appender:
         if not drafts:
             return {}
         batch, producer = EachDelivery(len(drafts), self._loop), self._producers.get(kind)
-        for number, draft in drafts.items():
-            heard = partial(batch.heard, number)
-            try:
-                producer.produce(topic, on_delivery=heard, **words_of(draft))
-            except (KafkaException, BufferError) as failure:
-                heard(failure, None)
+
+        def hand_over() -> None:
+            for number, draft in drafts.items():
+                heard = partial(batch.heard, number)
+                try:
+                    producer.produce(topic, on_delivery=heard, **words_of(draft))
+                except (KafkaException, BufferError) as failure:
+                    heard(failure, None)
+
+        await self._beside(len(drafts), hand_over)
         await batch.done
         return batch.outcomes
 
@@ -194,7 +212,10 @@ class Appender:
         kind = kind_of(known.batch_bytes_max, largest + RECORD_OVERHEAD_BYTES)
         partition = random.choice(known.partitions) if keys is None else -1
         many = ManyDeliveries(len(values), self._loop, kind)
-        many.produce(self._producers.get(kind), (topic, partition), values, keys)
+        producer = self._producers.get(kind)
+        await self._beside(
+            len(values), lambda: many.produce(producer, (topic, partition), values, keys)
+        )
         await many.done
         if many.again:
             self.topics.forget(topic)

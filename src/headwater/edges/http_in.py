@@ -4,7 +4,7 @@ The body becomes records in `drafts`; they go to the log through `appender`, or,
 through `idempotency`. What is wrong with a request is said in the answer (`answers`), and nothing of it is
 stored; with `?partial=true` the bad lines of NDJSON go to the topic's dead letters instead.
 
-The query of POST /topics/{topic}, read strictly: a misspelt name is told, and not passed over; pure.
+Its query is read strictly: a misspelt name is told, and not passed over.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ REPLAY = "Idempotent-Replay"
 WAY = "http"
 BAD_LINES_MOST = 100
 IDEMPOTENCY_KEY_MAX = 255
+RECORD_BYTES = 1024  # as which one counts where it is decided what is done in a thread
 
 
 def router(context: Context) -> APIRouter:
@@ -115,8 +116,8 @@ class _Sending:
         if idempotency_key is not None:
             check_single(len(what), "records under an idempotency key")
             name = f"{keys_of(request)}|{topic}|{_checked_key(idempotency_key)}"
-            parsers = self._context.parsers
-            once = _Key(name, await parsers.parsed(len(body), lambda: ask.digest(body)))
+            digest = self._context.parsers.parsed(len(body), lambda: ask.digest(body))
+            once = _Key(name, await digest)
         if what.bad:
             await self._put_letters(topic, what.bad, once)
         incoming = request_body.of(request.scope)
@@ -134,12 +135,13 @@ class _Sending:
         if schema is not None and schema.is_stored_otherwise:
             # A subject's latest schema is asked for now and then, and the answer may take its time.
             return await self._context.asking.run(drafts)
-        return await self._context.parsers.parsed(len(body), drafts)
+        lines = body.count(b"\n")  # one of two bytes takes as long as another of a hundred
+        return await self._context.parsers.parsed(len(body) + RECORD_BYTES * lines, drafts)
 
     async def _append(self, topic: str, what: Drafts, once: _Key | None) -> Appended:
         context = self._context
         if once is not None:
-            drafts = what.as_drafts()
+            drafts = await context.parsers.parsed(RECORD_BYTES * len(what), what.as_drafts)
             return await context.once.append(topic, once.key, drafts, digest=once.digest)
         if what.values:
             return Appended(
@@ -154,7 +156,9 @@ class _Sending:
             await self._context.asking.run(lambda: dead_letters.ensure(log, letters))
             self._context.appender.topics.forget(letters)
             self._letters.add(letters)
-        dead = Drafts([_letter(topic, each) for each in bad])
+        dead = await self._context.parsers.parsed(
+            RECORD_BYTES * len(bad), lambda: Drafts([_letter(topic, each) for each in bad])
+        )
         beside = None if once is None else _Key(f"{once.key}|dead letters", once.digest)
         appended = await self._append(letters, dead, beside)
         if appended.is_new:

@@ -1,8 +1,7 @@
 """GET /metrics for Prometheus: what the edges counted, and how topics, groups, views and captures are.
 
 The log, the stores and the databases are asked when somebody scrapes, and at most every `FOR_S` seconds,
-however many scrape. What does not answer within `WAIT_S` is left out of this answer, and `headwater_up` says
-so; the question goes on, and the next scrape has it.
+however many scrape. What does not answer in `WAIT_S` is left out, and `headwater_up` says so.
 
 How far views and captures are, asked as `headwater views` and `headwater capture status` ask. Which views
 there are the project's pipeline files say; they are run again when one of them has changed.
@@ -18,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import ProcessCollector, generate_latest
 from prometheus_client.core import Metric
@@ -31,6 +30,7 @@ from headwater.capture.source import open_source
 from headwater.client import groups, topics
 from headwater.client.log import Log
 from headwater.edges import counts, prometheus
+from headwater.edges.answer_body import counted
 from headwater.edges.context import Context
 from headwater.edges.monitoring import exporters
 from headwater.edges.prometheus import CaptureSeen
@@ -168,16 +168,16 @@ def router(context: Context) -> APIRouter:
         summary="Counters and gauges for Prometheus",
         response_class=PlainTextResponse,
     )
-    async def metrics() -> Response:
-        return Response(await scrape.text(), media_type=CONTENT_TYPE)
+    async def metrics(request: Request) -> Response:
+        return counted(request, await scrape.text(), CONTENT_TYPE)
 
     @routes.get(
         "/metrics/kafka",
         summary="Topics and groups by the names of kafka_exporter and KMinion",
         response_class=PlainTextResponse,
     )
-    async def kafka_metrics() -> Response:
-        return Response(await scrape.kafka_text(), media_type=CONTENT_TYPE)
+    async def kafka_metrics(request: Request) -> Response:
+        return counted(request, await scrape.kafka_text(), CONTENT_TYPE)
 
     return routes
 

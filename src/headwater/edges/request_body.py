@@ -40,7 +40,7 @@ class Incoming:
     ) -> None:
         """`parsers`: where handlers take it apart."""
         self._receive, self._held, self._parsers = receive, held, parsers
-        self._most, self._slow_s = body_bytes, slow_seconds
+        self._most, self.slow_s = body_bytes, slow_seconds
         self._expects = expects
         """The client waits for a word before it sends its body."""
         self._deadline: float | None = None
@@ -51,13 +51,13 @@ class Incoming:
         if self._is_whole:
             return await self._receive()  # nothing more comes but that the client has gone
         now = asyncio.get_running_loop().time()
-        self._deadline = self._deadline or now + self._slow_s
+        self._deadline = self._deadline or now + self.slow_s
         try:
             async with asyncio.timeout_at(self._deadline):
                 message = await self._receive()
         except TimeoutError:
             raise HTTPException(
-                408, f"the body did not arrive within {self._slow_s:g} s", _CLOSE
+                408, f"the body did not arrive within {self.slow_s:g} s", _CLOSE
             ) from None
         size = len(message.get("body", b""))
         self._is_whole = not message.get("more_body", False)

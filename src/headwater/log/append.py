@@ -13,9 +13,10 @@ from headwater.log.config import LogConfig
 from headwater.record import batch as batches
 from headwater.record import codecs
 from headwater.record.batch import BatchHeader
+from headwater.record.claims import NO_TIMESTAMP
 from headwater.record.errors import InvalidBatch, RecordError
 from headwater.record.keys import each_key
-from headwater.record.validate import HEADERS_MAX, NO_TIMESTAMP
+from headwater.record.validate import HEADERS_MAX
 from headwater.record.varint import Buffer
 
 _CODECS = {"uncompressed": codecs.NONE} | {name: n for n, name in enumerate(codecs.NAMES)}
@@ -59,14 +60,14 @@ def prepare(
     May take long, for a batch that is compressed or has many records: any thread will do.
     """
     _check_size(len(data), config)  # before anything of it is looked at
-    header, earliest, latest = batches.validate_produced(
+    header, earliest, latest, keyless = batches.validate_produced(
         data,
         payload_bytes_max=payload_bytes_max,
         on_payload=on_payload,
         headers_max=headers_max,
         on_headers=on_headers,
     )
-    if config.compact:
+    if config.compact and keyless:
         _check_keys(data)
     codec = stored_codec(header.codec, config)
     if codec != header.codec:

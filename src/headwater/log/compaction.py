@@ -204,8 +204,8 @@ def _compact(directory: Path, told: str, check: worker.Check) -> str:
     pace = paced(work.bytes_per_second)
 
     def between(size: int) -> None:
-        check()
         pace(size)
+        check()
 
     return compact(Files(), directory, work, between=between).to_json()
 

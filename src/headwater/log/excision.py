@@ -24,13 +24,13 @@ from headwater.log.cleaned_segment import CannotCompact, CleanedSegment
 from headwater.log.compaction_plan import Made, Result, Source
 from headwater.log.compactor import UNREADABLE_MAX
 from headwater.log.files import Files, FileSystem
-from headwater.log.latest import offsets_of, payload_of, read_keys
 from headwater.log.segment import CorruptSegment
 from headwater.log.sources import batches_of, damage
 from headwater.log.survivors import emptied, with_records
 from headwater.record import batch as batches
 from headwater.record.batch import BatchHeader, Buffer
 from headwater.record.errors import RecordError
+from headwater.record.keys import offsets_of, payload_of, read_keys
 
 KNOWN_BYTES_MAX = 16 * 1024**2
 """Of keys that are remembered because they may come again."""

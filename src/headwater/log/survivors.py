@@ -19,11 +19,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from headwater.log.latest import Latest, offsets_of, payload_of, pick, read_keys
+from headwater.log.latest import Latest
 from headwater.record import batch as batches
 from headwater.record import codecs, control, records
 from headwater.record.batch import BatchHeader, Buffer
 from headwater.record.errors import InvalidBatch
+from headwater.record.keys import offsets_of, payload_of, pick, read_keys
 from headwater.record.records import Record
 
 Aborted = Callable[[BatchHeader], bool]

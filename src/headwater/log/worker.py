@@ -10,10 +10,12 @@ another topic may have one of that name by now, and another process at work in i
 from __future__ import annotations
 
 import argparse
+import errno
 import fcntl
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from headwater.log.cleaned_segment import CannotCompact
@@ -24,6 +26,26 @@ _NICE = 10
 Check = Callable[[], None]
 """To be called before anything that was read is written. Raises CannotCompact when there is no broker any
 more, or the folder is another one."""
+
+
+@contextmanager
+def alone(directory: Path) -> Iterator[None]:
+    """While nobody else writes segments anew there: a process that has outlived its broker may still be at
+    it, under the very names. Raises OSError."""
+    folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        _hold(folder)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _hold(folder: int) -> None:
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sentence = "another compaction or excision is at work here; try again when it has ended"
+        raise BlockingIOError(errno.EAGAIN, sentence) from None
 
 
 def command(module: str, directory: Path) -> list[str]:
@@ -55,12 +77,8 @@ def run(
     os.nice(_NICE)
     try:
         check()
-        # A process that outlived its broker may still be writing here.
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _hold(folder)
         result = work(given.directory, told, check)
-    except BlockingIOError:
-        print(f"{given.directory}: another compaction or excision is at work here", file=sys.stderr)
-        return 1
     except (RecordError, CannotCompact, OSError) as error:
         print(f"{given.directory}: {error}", file=sys.stderr)
         return 1

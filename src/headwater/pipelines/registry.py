@@ -207,4 +207,5 @@ def _row(value: StructType) -> StructType:
 
 
 def _spelt(row: StructType) -> str:
-    return ", ".join(f"`{each.name}` {each.dataType.simpleString()}" for each in row.fields)
+    named = (("`" + each.name.replace("`", "``") + "`", each.dataType) for each in row.fields)
+    return ", ".join(f"{name} {kind.simpleString()}" for name, kind in named)

@@ -21,6 +21,7 @@ from headwater.project.hello import Answer, cluster_at, hello, page_answers
 from headwater.project.parts import Part, parts_of
 from headwater.project.ports import cannot_listen
 from headwater.project.values import Finding
+from headwater.record import forms
 
 DISK_BYTES = 1024**3
 
@@ -31,6 +32,7 @@ def examine(project: Project) -> Iterator[Finding]:
     with chdir(project.folder):  # where the parts will run, and from where all paths are meant
         yield from guarded("log", lambda: _log(project))
         yield from guarded("disk", lambda: _disk(project))
+        yield Finding("record checks", True, f"they run {forms.name()}")
         yield from settings_check.examine(project)
         for section, said in secret_check.missing(project):
             yield Finding(f"secrets of [{section}]", False, said)

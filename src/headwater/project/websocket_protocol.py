@@ -7,6 +7,9 @@ the socket brought in one turn: a kilobyte of packed zeros is a megabyte, and a 
                           empty: the connection is cut off, nothing of it is parsed   of `message_bytes`
 
 Packed messages count by what was sent, so whoever takes large ones must not take packed ones (`is_packed`).
+
+A head of which no WebSocket can come (with a body, with more or longer lines than `websockets` reads) is
+answered here: uvicorn by itself says nothing to it and waits for ever, before it is asked who is there.
 """
 
 from __future__ import annotations
@@ -36,6 +39,9 @@ PAGES = Bounds(1024**2, 2 * 1024**2, 256 * 1024.0, is_packed=False)
 """Of pages that people type into."""
 
 
+_BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
 def protocol(bounds: Bounds) -> type[asyncio.Protocol]:
     """For `uvicorn.Config(ws=…)`."""
 
@@ -60,8 +66,15 @@ class Bounded(WebSocketsSansIOProtocol):
         # The first is the head of the request, which had the bounds of one.
         if self.handshake_initiated and not self._is_granted(len(data)):
             self.transport.abort()
-        else:
-            super().data_received(data)
+            return
+        super().data_received(data)
+        if not self.handshake_initiated:
+            self._refuse()
+
+    def _refuse(self) -> None:
+        """The whole head was handed over at once, and is none of a WebSocket."""
+        self.transport.write(b"".join(self.conn.data_to_send()) or _BAD_REQUEST)
+        self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)

@@ -7,4 +7,9 @@ no clock. Everyone who touches the log's bytes calls these modules by name:
     codecs    compression
     correction   one wrong bit of a batch set right
     errors    what can be wrong
+    forms     whether the hot ones run compiled
 """
+
+from headwater.record import forms
+
+forms.choose(__name__, __path__)

@@ -37,7 +37,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from headwater.record import codecs, validate
+from headwater.record import claims, codecs, validate
 from headwater.record.errors import (
     CorruptBatch,
     InvalidBatch,
@@ -84,7 +84,6 @@ _LENGTH_MIN = HEADER_BYTES - LOG_OVERHEAD
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _CHECKED = struct.Struct(">hiqqqhii")
 _UNCHECKED = struct.Struct(">qiibI")
-_SEQUENCES = 1 << 31
 
 
 class BatchHeader(NamedTuple):
@@ -146,7 +145,7 @@ class BatchHeader(NamedTuple):
         """Sequence of the last record; after 2147483647 comes 0. Without a sequence: -1."""
         if self.base_sequence < 0:
             return -1
-        return (self.base_sequence + self.last_offset_delta) % _SEQUENCES
+        return (self.base_sequence + self.last_offset_delta) % (1 << 31)
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
@@ -198,13 +197,14 @@ def scan(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 class Produced(NamedTuple):
-    """A batch that a client sent, and that is sound."""
+    """A batch that a client sent, and that is sound; `keyless`: one of its records has no key."""
 
     header: BatchHeader
     """As it came; its `max_timestamp` need not be true."""
     earliest: int
     """The earliest timestamp of its records, as they say themselves; -1 if they have none."""
     latest: int
+    keyless: bool
 
 
 def validate_produced(
@@ -234,7 +234,7 @@ def validate_produced(
     check_crc(buffer, 0, header)
     if header.size < len(buffer):
         raise InvalidBatch(f"{len(buffer) - header.size} bytes follow the batch; one is allowed")
-    validate.check_claims(header)
+    claims.check_claims(header)
     if header.codec == codecs.NONE:
         records, start = buffer, HEADER_BYTES
     else:
@@ -253,8 +253,8 @@ def validate_produced(
         raise InvalidBatch(str(error)) from error
     if on_headers is not None:
         on_headers(looked.headers)
-    validate.check_latest(looked.latest)
-    return Produced(header, looked.earliest, looked.latest)
+    claims.check_latest(looked.latest)
+    return Produced(header, looked.earliest, looked.latest, looked.keyless)
 
 
 def restamp(batch: Buffer, *, base_offset: int, leader_epoch: int) -> bytes:

@@ -15,6 +15,8 @@ are little-endian; both formats also have frames to be skipped, of 4 bytes lengt
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from headwater.record.errors import CorruptBatch
 from headwater.record.varint import Buffer
 
@@ -24,21 +26,32 @@ _LZ4_RATIO_MAX = 255  # a byte of a match length stands for at most that many
 _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_BLOCK_BYTES_MAX = 128 * 1024
 _REPEATED, _COMPRESSED = 1, 2
+_Frame = Callable[[Buffer, int], tuple[int, int]]
+"""The bytes that a frame at a position may hold, and where it ends."""
 
 
 def lz4_size_max(data: Buffer) -> int:
     """The most bytes that the LZ4 frames in `data` can hold; CorruptBatch if they break off."""
+    return _size_max(data, _LZ4_MAGIC, _lz4_frame, "not an lz4 frame")
+
+
+def zstd_size_max(data: Buffer) -> int:
+    """The most bytes that the Zstandard frames in `data` can hold; CorruptBatch if they break off."""
+    return _size_max(data, _ZSTD_MAGIC, _zstd_frame, "not a zstd frame")
+
+
+def _size_max(data: Buffer, begins: int, frame: _Frame, complaint: str) -> int:
     size = position = 0
     while position < len(data):
         magic = _integer(data, position, 4)
         position += 4
         if magic & ~0xF == _SKIPPED:
             position += 4 + _integer(data, position, 4)
-        elif magic == _LZ4_MAGIC:
-            contents, position = _lz4_frame(data, position)
+        elif magic == begins:
+            contents, position = frame(data, position)
             size += contents
         else:
-            raise CorruptBatch("not an lz4 frame")
+            raise CorruptBatch(complaint)
     return _unless_cut(size, position, data)
 
 
@@ -59,22 +72,6 @@ def _lz4_frame(data: Buffer, position: int) -> tuple[int, int]:
         size += length if stored >> 31 else min(block_max, length * _LZ4_RATIO_MAX)
         position += 4 + length + 4 * (flags >> 4 & 1)
     return size, position + 4 + 4 * (flags >> 2 & 1)
-
-
-def zstd_size_max(data: Buffer) -> int:
-    """The most bytes that the Zstandard frames in `data` can hold; CorruptBatch if they break off."""
-    size = position = 0
-    while position < len(data):
-        magic = _integer(data, position, 4)
-        position += 4
-        if magic & ~0xF == _SKIPPED:
-            position += 4 + _integer(data, position, 4)
-        elif magic == _ZSTD_MAGIC:
-            contents, position = _zstd_frame(data, position)
-            size += contents
-        else:
-            raise CorruptBatch("not a zstd frame")
-    return _unless_cut(size, position, data)
 
 
 def _zstd_frame(data: Buffer, position: int) -> tuple[int, int]:

@@ -28,16 +28,17 @@ _WIDTHS = ((64, 1), (8192, 2), (1 << 20, 3))
 """Numbers below the first are spelt in the second many bytes (zigzag: see `varint`)."""
 
 
-def alike(data: bytes, start: int, number: int, count: int) -> tuple[int, int, list[int]]:
+def alike(data: bytes, start: int, number: int, count: int) -> tuple[int, int, list[int], bool]:
     """How many records from the one at `start` on are sound and of its shape; where they end; their
-    timestamp deltas in zigzag, those between the earliest and the latest left out."""
+    timestamp deltas in zigzag, those between the earliest and the latest left out; whether they have
+    no key."""
     try:
         pattern = _pattern(data, start, number)
     except IndexError:
         pattern = None
     if pattern is None:
-        return 0, start, []
-    size, fixed, high, low, (at, width, most) = pattern
+        return 0, start, [], False
+    size, fixed, high, low, (at, width, most), keyless = pattern
     left = min(count, most) - number
     left = min(left, (len(data) - start) // size)
     total, few = 0, _FEW
@@ -63,7 +64,7 @@ def alike(data: bytes, start: int, number: int, count: int) -> tuple[int, int, l
         if same < wanted:
             break
         few *= 8
-    return total, start + total * size, _extremes(spelt, len(high) + 1)
+    return total, start + total * size, _extremes(spelt, len(high) + 1), keyless
 
 
 def _extremes(spelt: set[int], width: int) -> list[int]:
@@ -109,8 +110,8 @@ def _value(spelt: int, width: int) -> int:
 
 def _pattern(
     data: bytes, start: int, number: int
-) -> tuple[int, list[tuple[int, bytes]], range, int, tuple[int, int, int]] | None:
-    """Size of the record, its places by kind; None if it is unusual, or not sound."""
+) -> tuple[int, list[tuple[int, bytes]], range, int, tuple[int, int, int], bool] | None:
+    """Size of the record, its places by kind, whether it has no key; None if it is unusual, or not sound."""
     lengths: list[int] = []
     n, position = _read(data, start, lengths)
     end = position + (n >> 1)
@@ -126,11 +127,12 @@ def _pattern(
     most, width = spelling
     at = position
     position += width
-    for _ in range(2):
-        length, position = _read(data, position, lengths)
-        if length & 1 and length != 1:
-            return None
-        position += length >> 1
+    key_length, position = _read(data, position, lengths)
+    position += key_length >> 1
+    length, position = _read(data, position, lengths)
+    position += length >> 1
+    if (key_length & 1 and key_length != 1) or (length & 1 and length != 1):
+        return None
     headers, position = _read(data, position, lengths)
     if headers > _HEADERS_MAX:
         return None
@@ -143,7 +145,7 @@ def _pattern(
         return None
     fixed = [(place - start, data[place : place + 1]) for place in lengths]
     high = range(timestamp - start, low - start)
-    return end - start, fixed, high, low - start, (at - start, width, most)
+    return end - start, fixed, high, low - start, (at - start, width, most), key_length == 1
 
 
 def _read(data: bytes, position: int, places: list[int]) -> tuple[int, int]:

@@ -1,5 +1,5 @@
-"""What the broker asks of a batch before it appends it, beyond being whole: do its header and every one
-of its records tell the truth? Called by `batch.validate_produced` only.
+"""What the broker asks of the records of a batch before it appends it: does every one of them tell the truth?
+Called by `batch.validate_produced` only, behind `claims`.
 
 A batch that says what is not so would stop every consumer of its partition, or compaction, for as long
 as it is kept. So each record is stepped through, field by field, and must end where it says:
@@ -12,33 +12,29 @@ missing (-1), a header's name may not; timestamps must fit into 64 bits. The att
 not looked at (Kafka does not either). `records.decode` must read whatever passes here. Which records are
 the earliest and the latest is found on the way: the header's word is not taken for it.
 
-Records in a row that have the same shape, which is what most producers send, are checked together
-(`runs`); the others in one loop, in which whatever is unusual is left to `_check_record`.
+All of them are stepped through in one loop, in which whatever is unusual is left to `_check_record`. It is
+compiled where it can be (`forms`); where it is not, records in a row that have the same shape, which is what
+most producers send, are checked together (`runs`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from time import sleep
+from typing import NamedTuple
 
-from headwater.record import runs, varint
-from headwater.record.errors import CorruptBatch, InvalidBatch, PayloadTooLarge
+from headwater.record import forms, runs, varint
+from headwater.record.claims import NO_TIMESTAMP, RECORD_BYTES_MIN
+from headwater.record.errors import CorruptBatch, PayloadTooLarge
 from headwater.record.varint import Buffer
-
-if TYPE_CHECKING:
-    from headwater.record.batch import BatchHeader
 
 HEADERS_MAX = 1_000_000
 """Of all records of a batch. Each is a step, and may take two bytes: a batch of nothing else would
 keep whoever looks at it busy for minutes."""
-RECORD_BYTES_MIN = 7
-"""Length, attributes, two deltas, key and value length, header count: at least a byte each."""
-
-NO_TIMESTAMP = -1
-_CODEC_MAX = 4
-_HEADER_BYTES = 61  # as in `batch`, which imports this module
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 _PATIENCE_MAX = 64
 """Where lengths differ most runs are short: so many records later it is tried again."""
+_BREATH = 1 << 14
+"""After so many records or headers other threads have their turn: compiled code gives them none by itself."""
 
 
 class Looked(NamedTuple):
@@ -49,20 +45,28 @@ class Looked(NamedTuple):
     earliest: int
     """Of the records that have a timestamp (-1: none has)."""
     latest: int
+    keyless: bool
+    """Whether a record has no key."""
 
 
-class _Times:
-    """The earliest and the latest timestamp delta so far."""
+class _Seen:
+    """How far the records were looked at, and what was seen."""
 
-    __slots__ = ("_none", "earliest", "latest")
+    __slots__ = ("_none", "earliest", "keyless", "latest", "left", "number", "position")
 
-    def __init__(self, base_timestamp: int) -> None:
+    def __init__(self, base_timestamp: int, headers_max: int) -> None:
         self._none = NO_TIMESTAMP - base_timestamp
+        self.position = 0
+        self.number = 0
+        self.left = headers_max
+        """So many headers would still be allowed."""
+        self.keyless = False
         self.earliest: int | None = None
         self.latest: int | None = None
+        """Both as deltas."""
 
     def note(self, zigzag: int) -> None:
-        """One record's delta, or many that have the same."""
+        """One record's timestamp delta, or many that have the same."""
         delta = (zigzag >> 1) ^ -(zigzag & 1)
         if delta == self._none:
             return
@@ -72,48 +76,6 @@ class _Times:
             self.latest = delta
         elif delta < self.earliest:
             self.earliest = delta
-
-
-def check_claims(header: BatchHeader) -> None:
-    """Raise InvalidBatch for a header that a producer must not send, whatever its records are."""
-    if header.record_count < 1:
-        raise InvalidBatch(f"a produced batch has records, this one says {header.record_count}")
-    if header.base_offset:
-        raise InvalidBatch(f"a produced batch starts at offset 0, this one at {header.base_offset}")
-    if header.last_offset_delta != header.record_count - 1:
-        raise InvalidBatch(
-            f"{header.record_count} records, but a last offset delta of {header.last_offset_delta}"
-        )
-    if header.codec > _CODEC_MAX:
-        raise InvalidBatch(f"there is no compression codec {header.codec}")
-    if header.attributes & ~0x3F:
-        raise InvalidBatch(f"attributes {header.attributes & 0xFFFF:#06x} use reserved bits")
-    if header.is_control:
-        raise InvalidBatch("clients must not write control records")
-    check_latest(header.max_timestamp)
-    _check_producer(header)
-    size = header.size - _HEADER_BYTES
-    if header.codec == 0 and header.record_count * RECORD_BYTES_MIN > size:
-        raise InvalidBatch(f"{header.record_count} records do not fit into {size} bytes")
-
-
-def check_latest(timestamp: int) -> None:
-    if timestamp < NO_TIMESTAMP:
-        raise InvalidBatch(f"a timestamp of {timestamp} is before time began")
-
-
-def _check_producer(header: BatchHeader) -> None:
-    # Without a producer id the other two are ignored, as Kafka does: kafkajs sends epoch 0 and
-    # sequence 0, sarama sends sequence 0.
-    if header.producer_id < -1:
-        raise InvalidBatch(f"there is no producer id {header.producer_id}")
-    if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
-        raise InvalidBatch(
-            f"producer {header.producer_id} with epoch {header.producer_epoch} "
-            f"and sequence {header.base_sequence}"
-        )
-    if header.producer_id < 0 and header.is_transactional:
-        raise InvalidBatch("a transactional batch without a producer id")
 
 
 def check_records(
@@ -128,47 +90,46 @@ def check_records(
     PayloadTooLarge: there are more headers than `headers_max`, and the records were not looked at to
     the end.
     """
-    left = headers_max
     data = bytes(buffer[start:]) if isinstance(buffer, memoryview) or start else bytes(buffer)
     end = len(data)
     if end < count * RECORD_BYTES_MIN:
         raise CorruptBatch(f"{count} records do not fit into {end} bytes")
-    times = _Times(base_timestamp)
+    seen = _Seen(base_timestamp, headers_max)
+    usual = not abs(base_timestamp) >> 62  # else a sum may overflow: look at each
     try:
-        if abs(base_timestamp) >> 62:  # a sum may overflow: look at each
-            position = 0
-            for number in range(count):
-                position, headers, stamp = _check_record(
-                    data, position, end, number, base_timestamp, left
-                )
-                times.note(stamp)
-                left -= headers
-        else:
-            position, left = _check_all(data, end, count, base_timestamp, left, times)
+        while seen.number < count:
+            if seen.number:
+                sleep(0)
+            until = min(count, seen.number + _BREATH)
+            if usual:
+                _check_some(data, end, until, count, base_timestamp, seen)
+            else:
+                while seen.number < until:
+                    _check_record(data, end, base_timestamp, seen)
     except IndexError:
         raise CorruptBatch(f"the records end before {count} records") from None
-    if position != end:
+    if seen.position != end:
         raise CorruptBatch(f"the records do not end where {count} records end")
-    if times.earliest is None or times.latest is None:
-        return Looked(headers_max - left, NO_TIMESTAMP, NO_TIMESTAMP)
-    return Looked(
-        headers_max - left, base_timestamp + times.earliest, base_timestamp + times.latest
-    )
+    headers = headers_max - seen.left
+    if seen.earliest is None or seen.latest is None:
+        return Looked(headers, NO_TIMESTAMP, NO_TIMESTAMP, seen.keyless)
+    earliest, latest = base_timestamp + seen.earliest, base_timestamp + seen.latest
+    return Looked(headers, earliest, latest, seen.keyless)
 
 
-def _check_all(
-    data: bytes, end: int, count: int, base_timestamp: int, left: int, times: _Times
-) -> tuple[int, int]:
-    """The position behind the last record, and how many headers would still be allowed.
+def _check_some(
+    data: bytes, end: int, until: int, count: int, base_timestamp: int, seen: _Seen
+) -> None:
+    """The records up to number `until`, or more where they are alike, of `count`.
 
     IndexError means that the data ended inside a record.
     """
     # One long loop, as in `records.decode`: calls would cost more than the work. Whatever is not
     # as it is in nearly every record goes to `_check_record`.
-    position = number = 0
+    position, number = seen.position, seen.number
     before = stamp_before = -1
-    attempt, patience = 1, 2
-    while number < count:
+    attempt, patience = until if forms.COMPILED else number + 1, 2
+    while number < until:
         start = position
         n = data[position]
         position += 1
@@ -181,10 +142,11 @@ def _check_all(
                 n, position = varint.read(data, start, end)
         if n == before and number >= attempt:
             # The same length as the last: there may be many, all of one shape.
-            same, position, stamps = runs.alike(data, start, number, count)
+            same, position, stamps, keyless = runs.alike(data, start, number, count)
             if same:
                 for stamp in stamps:
-                    times.note(stamp)
+                    seen.note(stamp)
+                seen.keyless |= keyless
                 number += same
                 attempt, patience = number + 1, 2
                 continue
@@ -199,18 +161,15 @@ def _check_all(
             position += 1
             more = data[position]
             if more > 127:
-                position, headers, stamp = _check_record(
-                    data, start, end, number, base_timestamp, left
-                )
-                times.note(stamp)
-                left -= headers
-                number += 1
+                seen.position, seen.number = start, number
+                _check_record(data, end, base_timestamp, seen)
+                position, number = seen.position, seen.number
                 continue
             stamp += (more << 7) - 128
         position += 1
         if stamp != stamp_before:
             stamp_before = stamp
-            times.note(stamp)
+            seen.note(stamp)
         delta = data[position]
         if delta > 127:
             after = position + 1
@@ -230,7 +189,9 @@ def _check_all(
             length, position = varint.read(data, after, end)
         if not length & 1:
             position += length >> 1
-        elif length != 1:
+        elif length == 1:
+            seen.keyless = True
+        else:
             raise CorruptBatch(f"the key of record {number} has an impossible length")
         after = position
         length = data[position]
@@ -247,48 +208,49 @@ def _check_all(
         elif length != 1:
             raise CorruptBatch(f"the value of record {number} has an impossible length")
         if data[position]:
-            position, headers = _check_headers(data, position, record_end, number, left)
-            left -= headers
+            position = _check_headers(data, position, record_end, number, seen)
         else:
             position += 1
         if position != record_end or n & 1:
             raise CorruptBatch(f"record {number} does not end where it says")
         number += 1
-    return position, left
+    seen.position, seen.number = position, number
 
 
-def _check_headers(
-    data: bytes, position: int, end: int, number: int, headers_max: int
-) -> tuple[int, int]:
-    """The position behind the headers, whose count is at `position`, and how many they are."""
-    headers, position = varint.decode(data, position, end)
-    if not 0 <= headers <= end - position:
-        raise CorruptBatch(f"record {number} has no room for {headers} headers")
-    if headers > headers_max:
-        raise PayloadTooLarge(f"the records have more headers than the {headers_max} allowed")
-    name, value = f"a header's name in record {number}", f"a header's value in record {number}"
-    for _ in range(headers):
-        length = data[position]
-        if length > 127 or length & 1:
-            position = _over(data, position, end, name, 0)
-        else:
-            position += 1 + (length >> 1)
-        length = data[position]
-        if length == 1:
-            position += 1
-        elif length > 127 or length & 1:
-            position = _over(data, position, end, value, -1)
-        else:
-            position += 1 + (length >> 1)
-    return position, headers
+def _check_headers(data: bytes, position: int, end: int, number: int, seen: _Seen) -> int:
+    """The position behind the headers of record `number`, whose count is at `position`."""
+    headers, position = data[position], position + 1
+    if headers > 127:
+        headers, position = varint.read(data, position - 1, end)
+    if headers & 1 or (headers := headers >> 1) > end - position:
+        raise CorruptBatch(f"record {number} has no room for its headers")
+    if headers > seen.left:
+        raise PayloadTooLarge("the records have more headers than are allowed")
+    seen.left -= headers
+    while headers:
+        for _ in range(min(headers, _BREATH)):
+            length = data[position]
+            if length > 127 or length & 1:
+                position = _over(data, position, end, number, "a header's name", 0)
+            else:
+                position += 1 + (length >> 1)
+            length = data[position]
+            if length == 1:
+                position += 1
+            elif length > 127 or length & 1:
+                position = _over(data, position, end, number, "a header's value", -1)
+            else:
+                position += 1 + (length >> 1)
+        headers -= min(headers, _BREATH)
+        if headers:
+            sleep(0)
+    return position
 
 
-def _check_record(
-    data: bytes, position: int, end: int, number: int, base_timestamp: int, headers_max: int
-) -> tuple[int, int, int]:
-    """The position behind the record, its headers, its timestamp delta in zigzag; CorruptBatch says
-    what is wrong with it."""
-    length, position = varint.decode(data, position, end)
+def _check_record(data: bytes, end: int, base_timestamp: int, seen: _Seen) -> None:
+    """The next record, whatever it looks like; CorruptBatch says what is wrong with it."""
+    number = seen.number
+    length, position = varint.decode(data, seen.position, end)
     record_end = position + length
     if length < RECORD_BYTES_MIN - 1 or record_end > end:
         raise CorruptBatch(f"record {number} has an impossible length")
@@ -298,17 +260,19 @@ def _check_record(
     delta, position = varint.decode(data, position, record_end)
     if delta != number:
         raise CorruptBatch(f"record {number} says that it is number {delta}")
-    for field in ("key", "value"):
-        position = _over(data, position, record_end, f"the {field} of record {number}", -1)
-    position, headers = _check_headers(data, position, record_end, number, headers_max)
+    seen.keyless |= varint.decode(data, position, record_end)[0] == -1
+    position = _over(data, position, record_end, number, "the key", -1)
+    position = _over(data, position, record_end, number, "the value", -1)
+    position = _check_headers(data, position, record_end, number, seen)
     if position != record_end:
         raise CorruptBatch(f"{record_end - position} bytes are left over in record {number}")
-    return position, headers, stamp
+    seen.note(stamp)
+    seen.position, seen.number = position, number + 1
 
 
-def _over(data: bytes, position: int, end: int, field: str, least: int) -> int:
+def _over(data: bytes, position: int, end: int, number: int, field: str, least: int) -> int:
     """The position behind a field that has its length before it; -1 stands for none."""
     length, position = varint.decode(data, position, end)
     if not least <= length <= end - position:
-        raise CorruptBatch(f"{field} has an impossible length")
+        raise CorruptBatch(f"{field} of record {number} has an impossible length")
     return position + max(length, 0)

@@ -4,10 +4,13 @@ Written by programs that serve many people over connections of their own (the co
 audit. It is a claim, as a client id is; the audit believes it of the principals of `audit.delegates`.
 
     headwater-console; for=User:ann
+
+And who wrote a record of the log's own, as the broker knows it: two headers that it alone writes.
 """
 
 from __future__ import annotations
 
+PRINCIPAL, HOST = "headwater.principal", "headwater.host"
 _MARK = "; for="
 PERSON_CHARACTERS_MAX = 200
 

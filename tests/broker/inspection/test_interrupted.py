@@ -12,6 +12,7 @@ import pytest
 from headwater.broker.inspection.check import inspect
 from headwater.broker.inspection.repair import repair
 from headwater.log import checkpoints
+from headwater.log.worker import alone
 from tests.broker.disks import HandDisk
 from tests.broker.inspection.world import (
     Rows,
@@ -99,3 +100,19 @@ def test_a_disk_that_refuses_a_step_is_told_and_the_others_go_on(world: World) -
     assert "batch-damaged" in {each.kind for each in outcome.after.wrong}
     mended(world.data)
     assert not inspect(world.data).wrong
+
+
+def test_a_repair_keeps_out_of_the_way_of_a_compaction_that_has_outlived_its_broker(
+    world: World,
+) -> None:
+    """Both write a segment anew under one name, and so into one file, which the repair had put in place."""
+    path = world.segments("orders")[1]
+    spoil(path, batches_of(path)[1][0] + 70)
+    before = path.read_bytes()
+    with alone(world.folder("orders")):
+        outcome = repair(world.data)
+        assert {each.why for each in outcome.failed} == {
+            "another compaction or excision is at work here; try again when it has ended"
+        }
+        assert path.read_bytes() == before
+    mended(world.data)

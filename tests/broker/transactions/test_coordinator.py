@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -114,6 +116,30 @@ def test_an_end_is_finished_when_a_partition_takes_writes_again(
     until(lambda: one.state() == "CompleteCommit", "the end")
     assert is_stable(wire)
     assert is_stable(wire, 1)
+
+
+def test_time_outs_do_not_wait_for_ends_that_cannot_finish(
+    wire: Wire, broker: Serving, disk: HandDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each hundred ids with one among them took a second."""
+    waited: list[float] = []
+    wait = asyncio.wait
+
+    def noted(tasks: list[asyncio.Task[None]], *, timeout: float | None = None) -> Any:
+        waited.extend([] if timeout is None else [timeout])
+        return wait(tasks, timeout=timeout)
+
+    monkeypatch.setattr(asyncio, "wait", noted)
+    one = Transactor(wire, "one").init()
+    one.write("t", b"a")
+    with broker.wire() as other, disk.failing("write", code=errno.ENOSPC, name=T_LOG):
+        asked = {"transactional_id": "one", "producer_id": one.id, "producer_epoch": one.epoch}
+        other.send("end_txn", 5, **asked, committed=True)
+        until(lambda: one.state() == "PrepareCommit", "the decision")
+        broker.run(broker.broker.transactions._abort_overdue())
+        assert waited == []
+        assert one.state() == "PrepareCommit"
+    until(lambda: one.state() == "CompleteCommit", "the end")
 
 
 # ---- restarts ------------------------------------------------------------------------------------

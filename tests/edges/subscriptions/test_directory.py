@@ -169,5 +169,5 @@ async def test_who_makes_changes_or_deletes_one_stands_in_the_audit(
     told = ["delete", "rotate", "change", "create"]
     assert [each.what for each in found] == told
     assert {each.kind for each in found} == {"webhook"}
-    assert {each.principal for each in found} == {"edges"}
+    assert {(each.principal, each.host) for each in found} == {("User:ANONYMOUS", "127.0.0.1")}
     assert found[0].details["to"] == "https://a.example/x"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -40,6 +41,7 @@ from headwater.log.checkpoints import SmallFiles, TopicPartition
 from headwater.log.files import Files, FileSystem
 from headwater.log.segment import Segment, file_name
 from headwater.log.store import CLEAN
+from headwater.log.worker import alone
 from headwater.record.varint import Buffer
 
 _OFFSETS_MAX = 2**31 - 1
@@ -151,7 +153,7 @@ class Surgeon:
         path = directory / file_name(base, ".log")
         fresh = path.with_name(path.name + swap.CLEANED)
         edits = sorted((each.edit for each in group), key=lambda edit: (edit.start, edit.end))
-        with Reader(path) as reader, fresh.open("wb") as out:
+        with alone(directory), Reader(path) as reader, fresh.open("wb") as out:
             position = 0
             for edit in edits:
                 if edit.start < position:
@@ -178,12 +180,9 @@ class Surgeon:
             tail = _pieces(reader, remedy.file_position, reader.size)
             self._aside.save(path, f".from-byte-{remedy.file_position}", tail)
         self._move_indexes(remedy.directory, remedy.base_offset)
-        file = self._files.open(path)
-        try:
+        with closing(self._files.open(path)) as file:
             file.truncate(remedy.file_position)
             file.sync()
-        finally:
-            file.close()
         self._rebuild_indexes(remedy.directory, remedy.base_offset)
 
     def _fill(self, remedy: FillHole) -> None:

@@ -281,13 +281,13 @@ class TransactionCoordinator:
         self._timeouts.forget_but(self.transactions)
 
     async def _in_turns(self, look_at: Callable[[Sequence[str]], None]) -> None:
-        """There may be very many of them: others are served in between."""
+        """Others are served in between. What was ending before is not waited for: perhaps it cannot end."""
         for some in pieces(list(self.transactions), AT_ONCE):
+            before = set(self._ending)
             look_at(some)
+            if begun := self._ending.keys() - before:  # the disk answers them all at once
+                await asyncio.wait([self._ending[name] for name in begun], timeout=RETRY_SECONDS)
             await asyncio.sleep(0)
-            if ends := [self._ending[name] for name in some if name in self._ending]:
-                # Each takes several steps, and the disk answers all that are under way at once.
-                await asyncio.wait(ends, timeout=RETRY_SECONDS)
 
     def abort_overdue(self, names: Sequence[str] | None = None) -> None:
         """Decide the end of those (of these) that have been open for too long, and begin it."""

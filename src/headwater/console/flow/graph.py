@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from headwater.console.addresses import link
-from headwater.console.flow.seen import Seen
+from headwater.console.flow.seen import Seen, service_of
 from headwater.console.sentences import duration, number, short, size
 from headwater.console.watching.captures import CaptureNow
 from headwater.console.watching.queries import QueryNow, Said
@@ -183,13 +183,12 @@ def _is_of_interest(topic: str) -> bool:
 
 def _query(query: QueryNow, seen: Seen) -> Node:
     last = query.last or {}
-    rate = rows_per_second(query)
     node = Node(
         id=f"query:{query.name}",
         kind="query",
         name=query.name,
         sub="Spark query" if query.state == "running" else query.state,
-        figure=f"{short(rate)} rows/s" if last else "no batch yet",
+        figure=f"{short(rows_per_second(query))} rows/s" if last else "no batch yet",
         tone="good" if query.state == "running" and last else "calm",
         href=link("/queries", name=query.name),
         icon="bolt",
@@ -235,7 +234,8 @@ def _reader(group: str, seen: Seen) -> Node:
         href=link("/groups", id=group),
         icon="groups",
     )
-    node.hurt(_tone_of(lag), f"{number(lag)} records behind")
+    why = seen.failing.get(service_of(group))
+    node.hurt("bad" if why else _tone_of(lag), why or f"{number(lag)} records behind")
     return node
 
 

@@ -47,10 +47,18 @@ class Seen:
     """(time, records per second into all topics) over the last minutes."""
     is_up: bool = False
     parts: Sequence[Entry] = ()
+    failing: Mapping[str, str] = field(default_factory=dict)
+    """Parts of the project, bridges and webhooks that get nothing done, and why."""
     broker: Sequence[str] = ()
     """What troubles the broker, as it says itself: a full disk, a task that fails."""
     trouble: str | None = None
     """Why the log cannot be asked, where it cannot."""
+
+
+def service_of(group: str) -> str:
+    """Of the edges, as which whoever reads by this group is known: webhooks.shop, bridges.orders."""
+    kind, _, name = group.removeprefix("headwater.").partition(".")
+    return f"{kind}s.{name}"
 
 
 class Looking:
@@ -68,6 +76,7 @@ class Looking:
             queries=watch.queries.now(),
             is_up=is_up,
             parts=parts,
+            failing=watch.parts.failing(),
             trouble=history.trouble,
         )
         if history.trouble is None:

@@ -12,16 +12,18 @@ leads to it, then of what it leads to, a few times over: lines then cross little
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any
 
 from nicegui import ui
 from nicegui.element import Element
 
 from headwater.console import elements
+from headwater.console.addresses import link
 from headwater.console.charts import Chart
 from headwater.console.context import Visit
 from headwater.console.flow.graph import Edge, Graph, graph_of
-from headwater.console.flow.seen import Looking, Seen
+from headwater.console.flow.seen import Looking, Seen, service_of
 from headwater.console.live import keep
 from headwater.console.pages import Page
 from headwater.console.sentences import duration, short
@@ -79,7 +81,8 @@ class _Shown:
         self._hurting.clear()
         hurting = [] if seen.trouble else graph.hurting
         broker = () if seen.trouble else seen.broker
-        count = len(broker) + len(hurting)
+        failing = {} if seen.trouble else without_box(seen, graph)
+        count = len(broker) + len(failing) + len(hurting)
         with self._state:
             if seen.trouble:
                 elements.state("The log does not answer", "bad")
@@ -96,6 +99,8 @@ class _Shown:
                 _item("the log", "/parts", seen.trouble + old)
             for sentence in broker[:HURTING_MOST]:
                 _item("the broker", "/parts", sentence)
+            for name, why in islice(failing.items(), HURTING_MOST):
+                _item(name, link("/parts", name=name), why)
             for node in hurting[:HURTING_MOST]:
                 _item(f"{node.kind} {node.name}", node.href, node.trouble)
         self._hurting.set_visibility(bool(count or seen.trouble))
@@ -120,6 +125,13 @@ class _Shown:
                     "The log has no topics yet.",
                     "Publish a record, start a capture, or run: headwater demo",
                 )
+
+
+def without_box(seen: Seen, graph: Graph) -> dict[str, str]:
+    """What gets nothing done, where the picture does not tell it."""
+    shown = {f"capture {each.name}" for each in seen.captures} | {"pipelines"}
+    shown |= {service_of(node.name) for node in graph.nodes.values() if node.icon == "groups"}
+    return {name: why for name, why in seen.failing.items() if name not in shown}
 
 
 def _item(name: str, href: str, trouble: str) -> None:

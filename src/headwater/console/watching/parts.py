@@ -43,6 +43,21 @@ class Parts:
         ]
         return is_up, [*entries, *inner]
 
+    def failing(self) -> dict[str, str]:
+        """What gets nothing done, and why: services of the edges, processes that end again and again."""
+        is_up, entries = self.read()
+        if self._project is None or not is_up:
+            return {}
+        folder = control.folder_of(self._project)
+        paused = control.read(folder).paused
+        ended = {
+            each.name: f"it is {each.state}: {each.reason}"
+            for each in entries
+            if each.state == "waiting" and each.restarts and not each.asked_by
+        }
+        told = troubles.read(folder).items()
+        return ended | {name: each.reason for name, each in told if name not in paused}
+
     def view(self, name: str) -> Entry | None:
         """One view as a part of the project; None where there is no project that runs it."""
         is_up, entries = self.read()

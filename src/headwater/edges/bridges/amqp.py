@@ -88,7 +88,7 @@ class Queue(Inbound):
         "(possibly twice in the log, see `once`) after a crash; a queue that is not durable, or messages "
         "that are not persistent, die with RabbitMQ"
     )
-    OPTIONS: ClassVar[Mapping[str, Any]] = {
+    OPTIONS: ClassVar[Mapping[str, object]] = {
         "queue": "",
         "declare": False,
         "bind": [],
@@ -100,16 +100,16 @@ class Queue(Inbound):
     @classmethod
     def check(cls, end: End) -> list[str]:
         said = _complaints(end)
-        if not end.options["queue"]:
+        if not end.text("queue"):
             said.append('names no queue: queue = "orders"')
-        if end.options["bind"] and not end.options["declare"]:
+        if end.texts("bind") and not end.flag("declare"):
             said.append("bind needs declare = true")
-        if not all(isinstance(each, str) and ":" in each for each in end.options["bind"]):
+        if not all(isinstance(each, str) and ":" in each for each in end.texts("bind")):
             said.append('bind is a list of "exchange:routing key", as in ["events:orders.#"]')
-        if not 1 <= end.options["prefetch"] <= 65535:
+        if not 1 <= end.number("prefetch") <= 65535:
             said.append("prefetch is 1 to 65535 messages")
-        if end.options["key"] not in KEYS and not end.options["key"].startswith("header:"):
-            said.append(f"key = {end.options['key']!r} is none of {', '.join(KEYS)}, header:NAME")
+        if end.text("key") not in KEYS and not end.text("key").startswith("header:"):
+            said.append(f"key = {end.text('key')!r} is none of {', '.join(KEYS)}, header:NAME")
         return said
 
     async def open(self) -> None:
@@ -122,19 +122,19 @@ class Queue(Inbound):
         channel.closing.add_done_callback(lambda _: self._came.set())
         try:
             await self._declare(channel)
-            await channel.basic_qos(prefetch_count=self.end.options["prefetch"])
-            answer = await channel.basic_consume(self.end.options["queue"], self._on_message)
+            await channel.basic_qos(prefetch_count=self.end.number("prefetch"))
+            answer = await channel.basic_consume(self.end.text("queue"), self._on_message)
         except (aiormq.AMQPError, OSError) as error:
             raise self._channel.failure(error) from error
         self._tag = answer.consumer_tag
 
     async def _declare(self, channel: Any) -> None:
-        queue = self.end.options["queue"]
-        if not self.end.options["declare"]:
+        queue = self.end.text("queue")
+        if not self.end.flag("declare"):
             await channel.queue_declare(queue, passive=True)  # a sentence where it is missing
             return
         await channel.queue_declare(queue, durable=True)
-        for each in self.end.options["bind"]:
+        for each in self.end.texts("bind"):
             exchange, _, routing_key = each.partition(":")
             await channel.queue_bind(queue, exchange, routing_key)
 
@@ -152,7 +152,7 @@ class Queue(Inbound):
         self._check()
         taken = list(self._waiting)  # at most `prefetch`
         self._waiting.clear()
-        return [message_of(each, self.end.options["key"]) for each in taken]
+        return [message_of(each, self.end.text("key")) for each in taken]
 
     def _check(self) -> None:
         if not self._channel.is_open:
@@ -178,7 +178,7 @@ class Exchange(Outbound):
         "nothing that RabbitMQ has confirmed, in durable queues; a record that no queue is bound for goes "
         "to the dead letters; after a crash the last ones may be sent twice, with the same message-id"
     )
-    OPTIONS: ClassVar[Mapping[str, Any]] = {
+    OPTIONS: ClassVar[Mapping[str, object]] = {
         "exchange": "",
         "routing_key": "{topic}",
         "mandatory": True,
@@ -212,13 +212,13 @@ class Exchange(Outbound):
         import aiormq
 
         try:
-            routing_key = filled(self.end.options["routing_key"], record)
+            routing_key = filled(self.end.text("routing_key"), record)
             await self._channel.channel.basic_publish(
                 record.value or b"",
-                exchange=self.end.options["exchange"],
+                exchange=self.end.text("exchange"),
                 routing_key=routing_key,
                 properties=properties_of(record),
-                mandatory=self.end.options["mandatory"],
+                mandatory=self.end.flag("mandatory"),
                 wait=False,
             )
         except aiormq.exceptions.PublishError:

@@ -22,7 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from headwater.client.records import Record
 from headwater.errors import HeadwaterError
@@ -57,12 +57,39 @@ class End:
     """The bridge's name."""
     address: str
     """As written, with ${…} filled in: `mqtt://…`, or `module:Class`."""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
     """The section's other settings, defaults of `OPTIONS` included."""
     topic: str = ""
     """The log's end."""
     log: Log | None = field(default=None, compare=False, repr=False)
     """For a bridge that looks up in the log where it was; not there while a file is checked."""
+
+    def text(self, option: str) -> str:
+        """A setting whose default is a text, or None: then "" where it was not given."""
+        value = self.options[option]
+        return "" if value is None else str(value)
+
+    def texts(self, option: str) -> list[str]:
+        """One whose default is a list."""
+        value = self.options[option]
+        assert isinstance(value, list)
+        return value
+
+    def number(self, option: str) -> int:
+        """One whose default is a whole number."""
+        value = self.options[option]
+        assert isinstance(value, int)
+        return value
+
+    def seconds(self, option: str) -> float:
+        """One whose default is a fraction; a whole number may be given for it."""
+        value = self.options[option]
+        assert isinstance(value, int | float)
+        return float(value)
+
+    def flag(self, option: str) -> bool:
+        """One whose default is true or false."""
+        return bool(self.options[option])
 
     @property
     def scheme(self) -> str:
@@ -113,7 +140,7 @@ class Bridge:
 
     LOSES: ClassVar[str]
     """What can be lost on this way and when, in one sentence; shown by `GET /status`."""
-    OPTIONS: ClassVar[Mapping[str, Any]] = {}
+    OPTIONS: ClassVar[Mapping[str, object]] = {}
     """Settings of the section besides `from` and `to`, each with its default, whose type it must have;
     a default of None: any text."""
 

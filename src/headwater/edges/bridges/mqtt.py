@@ -46,16 +46,16 @@ class Subscription(Inbound):
         "QoS 0 while the edges are away; packets of more than 16 MiB, which an MQTT 5 broker drops for us; "
         "duplicates are possible after a crash"
     )
-    OPTIONS: ClassVar[Mapping[str, Any]] = {**OPTIONS, "key": "topic", "session_hours": 168}
+    OPTIONS: ClassVar[Mapping[str, object]] = {**OPTIONS, "key": "topic", "session_hours": 168}
     REDELIVERS = True
 
     @classmethod
     def check(cls, end: End) -> list[str]:
         why = "at QoS 2 the broker forgets a message before the log can have it"
         said = complaints(end, (0, 1), why)
-        if end.options["key"] not in ("topic", "none"):
-            said.append(f'key = {end.options["key"]!r} is neither "topic" nor "none"')
-        if not 0 <= end.options["session_hours"] <= 24 * 365:
+        if end.text("key") not in ("topic", "none"):
+            said.append(f'key = {end.text("key")!r} is neither "topic" nor "none"')
+        if not 0 <= end.number("session_hours") <= 24 * 365:
             said.append("session_hours is 0 to 8760; 0: nothing is kept for us while we are away")
         return said
 
@@ -63,13 +63,13 @@ class Subscription(Inbound):
         self._waiting: deque[MQTTMessage] = deque()
         self._came = asyncio.Event()
         self._dropped = 0
-        session_s = self.end.options["session_hours"] * 3600
+        session_s = self.end.number("session_hours") * 3600
         self._connection = Connection(self.end, session_s=session_s)
         self._connection.client.on_message = lambda _, __, message: self._on_message(message)
         await self._connection.open()
         self._connection.broken.add_done_callback(lambda _: self._came.set())
         pattern = address_of(self.end).path
-        await self._connection.subscribe(pattern, self.end.options["qos"])
+        await self._connection.subscribe(pattern, self.end.number("qos"))
 
     def _on_message(self, message: MQTTMessage) -> None:
         """In paho's thread; a deque may be used from two."""
@@ -87,7 +87,7 @@ class Subscription(Inbound):
             if not self._waiting:
                 await self._came.wait()
         taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH))]
-        keyed = self.end.options["key"] == "topic"
+        keyed = self.end.text("key") == "topic"
         return [message_of(each, keyed=keyed) for each in taken]
 
     async def stored(self, messages: Sequence[Message]) -> None:
@@ -112,7 +112,7 @@ class Publication(Outbound):
         "nothing on the way to the broker (QoS 1: twice after a crash; QoS 2: likewise, as the second "
         "sending is a new message to MQTT); a subscriber gets what its own session is promised"
     )
-    OPTIONS: ClassVar[Mapping[str, Any]] = {**OPTIONS, "retain": False}
+    OPTIONS: ClassVar[Mapping[str, object]] = {**OPTIONS, "retain": False}
     CONFIRMS = True
 
     @classmethod
@@ -164,7 +164,7 @@ class Publication(Outbound):
             if most and given and packet_bytes(topic, value, len(given.pack())) > most:
                 raise ValueError(f"the MQTT broker takes packets of {most} bytes")
             info = self._connection.client.publish(
-                topic, value, self.end.options["qos"], self.end.options["retain"], given
+                topic, value, self.end.number("qos"), self.end.flag("retain"), given
             )
         except ValueError as error:  # a topic with wildcards, or that is no text; too large
             self._refused.append(Refusal(record, f"MQTT cannot carry it: {error}"))

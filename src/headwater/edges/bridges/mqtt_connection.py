@@ -56,7 +56,7 @@ class Connection:
 
     @property
     def is_v5(self) -> bool:
-        return bool(self._end.options["version"] == "5")
+        return bool(self._end.text("version") == "5")
 
     def _made(self) -> Client:
         from paho.mqtt.client import Client
@@ -65,9 +65,9 @@ class Connection:
         versions = {"5": MQTTProtocolVersion.MQTTv5, "3.1.1": MQTTProtocolVersion.MQTTv311}
         client = Client(
             CallbackAPIVersion.VERSION2,
-            client_id=self._end.options["client_id"] or f"headwater-{self._end.bridge}",
+            client_id=self._end.text("client_id") or f"headwater-{self._end.bridge}",
             clean_session=None if self.is_v5 else not self._session_s,
-            protocol=versions[self._end.options["version"]],
+            protocol=versions[self._end.text("version")],
             reconnect_on_failure=False,
             manual_ack=True,
         )
@@ -75,7 +75,7 @@ class Connection:
         if self.address.user:
             client.username_pw_set(self.address.user, self.address.password)
         if self._end.scheme == "mqtts":
-            ca = self._end.options["ca"] or None
+            ca = self._end.text("ca") or None
             client.tls_set_context(ssl.create_default_context(cafile=ca))
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
@@ -204,10 +204,10 @@ def complaints(end: End, qos: tuple[int, ...], why: str) -> list[str]:
             said.append(f"{end.shown} names no MQTT topic: mqtt://host/sensors/#")
     except BadAddress as error:
         said.append(f"{end.shown} {error}")
-    if end.options["version"] not in ("5", "3.1.1"):
-        said.append(f'version = {end.options["version"]!r} is neither "5" nor "3.1.1"')
-    if end.options["qos"] not in qos:
+    if end.text("version") not in ("5", "3.1.1"):
+        said.append(f'version = {end.text("version")!r} is neither "5" nor "3.1.1"')
+    if end.number("qos") not in qos:
         said.append(
-            f"qos = {end.options['qos']} is not {' or '.join(map(str, qos))} in this direction: {why}"
+            f"qos = {end.number('qos')} is not {' or '.join(map(str, qos))} in this direction: {why}"
         )
     return said

@@ -60,7 +60,7 @@ class _Socket:
             setattr(self.socket, name, value)
         endpoint = endpoint_of(self._end)
         try:
-            if self._end.options["bind"]:
+            if self._end.flag("bind"):
                 self.socket.bind(endpoint)
             else:
                 self.socket.connect(endpoint)
@@ -74,7 +74,7 @@ class _Socket:
 
 
 class _In(Inbound):
-    OPTIONS: ClassVar[Mapping[str, Any]] = {"bind": False, "high_water_mark": 10_000}
+    OPTIONS: ClassVar[Mapping[str, object]] = {"bind": False, "high_water_mark": 10_000}
     _KIND: ClassVar[str]
 
     @classmethod
@@ -83,7 +83,7 @@ class _In(Inbound):
 
     async def open(self) -> None:
         self._socket = _Socket(self.end, self._KIND)
-        hwm = self.end.options["high_water_mark"]
+        hwm = self.end.number("high_water_mark")
         self._socket.open(rcvhwm=hwm, maxmsgsize=MESSAGE_BYTES_MAX)
 
     async def receive(self) -> Sequence[Message]:
@@ -120,17 +120,17 @@ class Sub(_In):
         "what is published while the edges are away or still connecting, and what exceeds the high-water "
         "mark of the publisher or of this socket: ZeroMQ throws it away without telling either side"
     )
-    OPTIONS: ClassVar[Mapping[str, Any]] = {**_In.OPTIONS, "subscribe": [""]}
+    OPTIONS: ClassVar[Mapping[str, object]] = {**_In.OPTIONS, "subscribe": [""]}
     _KIND = "SUB"
 
     async def open(self) -> None:
         await super().open()
-        for prefix in self.end.options["subscribe"]:
+        for prefix in self.end.texts("subscribe"):
             self._socket.socket.subscribe(prefix)
 
     @classmethod
     def check(cls, end: End) -> list[str]:
-        wanted = end.options["subscribe"]
+        wanted = end.texts("subscribe")
         if not wanted or not all(isinstance(each, str) for each in wanted):
             said = f'subscribe = {wanted!r} is no list of prefixes as in ["orders"]; [""] means all'
             return [*_complaints(end), said]
@@ -138,7 +138,7 @@ class Sub(_In):
 
 
 class _Out(Outbound):
-    OPTIONS: ClassVar[Mapping[str, Any]] = {"bind": False, "high_water_mark": 1000}
+    OPTIONS: ClassVar[Mapping[str, object]] = {"bind": False, "high_water_mark": 1000}
     _KIND: ClassVar[str]
     _MORE: ClassVar[Mapping[str, int]] = {}
 
@@ -148,7 +148,7 @@ class _Out(Outbound):
 
     async def open(self) -> None:
         self._socket = _Socket(self.end, self._KIND)
-        self._socket.open(sndhwm=self.end.options["high_water_mark"], **self._MORE)
+        self._socket.open(sndhwm=self.end.number("high_water_mark"), **self._MORE)
 
     async def send(self, records: Sequence[Record]) -> Sequence[Refusal]:
         import zmq
@@ -255,6 +255,6 @@ def _complaints(end: End) -> list[str]:
     host, _, port = end.place.rpartition(":")
     if not end.place.startswith("/") and not (host and (port.isdigit() or port == "*")):
         said.append(f"{end.shown} names neither host:port nor a /path, as in tcp or ipc")
-    if end.options["high_water_mark"] < 1:
+    if end.number("high_water_mark") < 1:
         said.append("high_water_mark is a number of messages from 1 on")
     return said

@@ -54,7 +54,7 @@ class Listener(Inbound):
         "what the sender no longer holds when it is asked for it again, or took with it when it died: each "
         "message is named in TOPIC.gaps"
     )
-    OPTIONS: ClassVar[Mapping[str, Any]] = {
+    OPTIONS: ClassVar[Mapping[str, object]] = {
         **_COMMON,
         "receive_buffer_bytes": sockets.BUFFER_BYTES,
         "silence_seconds": 5.0,
@@ -68,8 +68,8 @@ class Listener(Inbound):
     @classmethod
     def check(cls, end: End) -> list[str]:
         said = _complaints(end)
-        if end.options["silence_seconds"] <= 0:
-            said.append(f"silence_seconds = {end.options['silence_seconds']}: above 0, as in 5.0")
+        if end.seconds("silence_seconds") <= 0:
+            said.append(f"silence_seconds = {end.seconds('silence_seconds')}: above 0, as in 5.0")
         return said
 
     async def open(self) -> None:
@@ -77,14 +77,14 @@ class Listener(Inbound):
         known = {}
         if self.end.log is not None:
             known = await asyncio.to_thread(resumed, self.end.log, self.end.topic)
-        buffer_bytes = self.end.options["receive_buffer_bytes"]
+        buffer_bytes = self.end.number("receive_buffer_bytes")
         hearing = sockets.hearing(group, buffer_bytes)
         try:
             asking = sockets.asking(group, buffer_bytes)
         except BaseException:
             hearing.close()
             raise
-        patience = Patience(silence_s=float(self.end.options["silence_seconds"]))
+        patience = Patience(silence_s=self.end.seconds("silence_seconds"))
         sessions = Sessions(patience, group.secret, known)
         self._listening = Listening(self.end.bridge, group, (hearing, asking), sessions)
 
@@ -126,7 +126,7 @@ class Speaker(Outbound):
         "nothing for receivers that ask within hold_seconds; when it dies suddenly, what was lost on the way "
         "and not yet repaired, which receivers name in their gaps once it is back"
     )
-    OPTIONS: ClassVar[Mapping[str, Any]] = {
+    OPTIONS: ClassVar[Mapping[str, object]] = {
         **_COMMON,
         "ttl": 1,
         "hold_seconds": 2.0,
@@ -141,17 +141,17 @@ class Speaker(Outbound):
     @classmethod
     def check(cls, end: End) -> list[str]:
         said = _complaints(end)
-        if end.options["hold_seconds"] < 0:
-            said.append(f"hold_seconds = {end.options['hold_seconds']}: from 0 on, as in 2.0")
-        if end.options["hold_bytes"] < packets.PACKET_BYTES_MAX:
-            said.append(f"hold_bytes = {end.options['hold_bytes']}: at least 65507, one packet")
+        if end.seconds("hold_seconds") < 0:
+            said.append(f"hold_seconds = {end.seconds('hold_seconds')}: from 0 on, as in 2.0")
+        if end.number("hold_bytes") < packets.PACKET_BYTES_MAX:
+            said.append(f"hold_bytes = {end.number('hold_bytes')}: at least 65507, one packet")
         return said
 
     async def open(self) -> None:
         group = group_of(self.end.place, self.end.options)
         holding = Holding(
-            held_bytes_max=self.end.options["hold_bytes"],
-            hold_s=float(self.end.options["hold_seconds"]),
+            held_bytes_max=self.end.number("hold_bytes"),
+            hold_s=self.end.seconds("hold_seconds"),
             secret=group.secret,
         )
         previous: packets.Ranges = ()

@@ -16,9 +16,10 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from headwater.edges.allowance import Allowance, Rates
+from headwater.edges.answer_body import PIECE_BYTES, Outgoing
 from headwater.edges.caller import SENDER, address_of
 from headwater.edges.config import Limits
-from headwater.edges.errors import Overloaded
+from headwater.edges.errors import Overloaded, TooLarge
 from headwater.edges.held import Held
 from headwater.edges.registry import routes
 from headwater.edges.registry.access import Token, Tokens
@@ -37,6 +38,8 @@ from headwater.schemas.store import Store
 BODY_BYTES_MAX = 4 * 1024**2
 HELD_BYTES_MAX = 16 * 1024**2
 """Of all bodies; parsed they are twenty times as large."""
+ANSWERS_BYTES_MAX = 128 * 1024**2
+"""Of all answers that their clients have not taken yet: one may have all that is registered."""
 SLOW_S = 30.0
 QUERY_FIELDS_MAX = 50
 WORKERS = 8
@@ -44,7 +47,8 @@ AT_ONCE = PROCESSES // 2
 """Threads that one token may have: whoever asks what takes long holds up nobody else."""
 WRONG_PER_SECOND = 20.0
 """Wrong tokens from one address."""
-_TYPE = b"application/vnd.schemaregistry.v1+json"
+PAGED = "ask for less at once, by offset and limit"
+_TYPE = "application/vnd.schemaregistry.v1+json"
 _Headers = Mapping[bytes, bytes]
 
 
@@ -54,6 +58,7 @@ class App:
         self._tokens = Tokens(config.tokens)
         self._loopback_only = loopback_only
         self._held = Held(HELD_BYTES_MAX)
+        self._answers = Held(ANSWERS_BYTES_MAX, "too much that was asked for waits to be taken")
         self._workers = Workers(WORKERS, AT_ONCE if self._tokens else WORKERS, "schemas")
         self._allowance = Allowance(Limits())
         self._wrong = Rates(WRONG_PER_SECOND)
@@ -70,8 +75,13 @@ class App:
         expects = b"expect" in headers
         incoming = Incoming(receive, self._held, BODY_BYTES_MAX, SLOW_S, expects=expects)
         more: list[tuple[bytes, bytes]] = []
+        answer: bytes | dict[str, object]
+        sent: Outgoing | None = None
         try:
-            status, answer = 200, await self._answer(scope, headers, incoming)
+            status, answer = 200, _bytes(await self._answer(scope, headers, incoming))
+            if len(answer) > PIECE_BYTES:
+                self._answers.take(len(answer))
+                sent = Outgoing(answer, _kind(headers), self._answers, SLOW_S)
         except RegistryError as error:
             status, answer = error.status, {"error_code": error.code, "message": error.sentence}
         except HTTPException as error:
@@ -80,10 +90,16 @@ class App:
         except Overloaded as error:
             status, answer = 429, {"error_code": 42901, "message": error.sentence}
             more.append((b"retry-after", str(int(error.retry_after) + 1).encode()))
+        except TooLarge as error:
+            status, answer = 413, {"error_code": 41301, "message": f"{error.sentence}: {PAGED}"}
         except HeadwaterError as error:
             status, answer = 500, {"error_code": 50001, "message": error.sentence}
         finally:
             incoming.release()
+        if sent is not None:
+            sent.headers["x-content-type-options"] = "nosniff"
+            await sent(scope, receive, send)
+            return
         if status == 401:
             more.append((b"www-authenticate", b'Basic realm="schemas"'))
         await _send(send, status, answer, headers, more)
@@ -138,7 +154,7 @@ class App:
 
     async def _in_thread(self, handler: routes.Handler, call: Call) -> object:
         """With its answer's text: all that is registered may be in it."""
-        return await self._workers.run(lambda: _text(handler(call)).encode("utf-8", "replace"))
+        return await self._workers.run(lambda: _bytes(handler(call)))
 
     def _check_place(self, headers: _Headers) -> None:
         host = headers.get(b"host", b"").decode("latin-1")
@@ -198,14 +214,21 @@ def _read(body: bytes) -> Mapping[str, object]:
 async def _send(
     send: Send, status: int, answer: object, headers: _Headers, more: list[tuple[bytes, bytes]]
 ) -> None:
-    accept = headers.get(b"accept", b"*/*")
-    wants_plain = b"schemaregistry" not in accept and b"*/*" not in accept and b"json" in accept
-    kind = b"application/json" if wants_plain else _TYPE
-    body = answer if isinstance(answer, bytes) else _text(answer).encode("utf-8", "replace")
-    head = [(b"content-type", kind), (b"content-length", str(len(body)).encode()),
+    body = _bytes(answer)
+    head = [(b"content-type", _kind(headers).encode()), (b"content-length", str(len(body)).encode()),
             (b"x-content-type-options", b"nosniff"), *more]  # fmt: skip
     await send({"type": "http.response.start", "status": status, "headers": head})
     await send({"type": "http.response.body", "body": body})
+
+
+def _kind(headers: _Headers) -> str:
+    accept = headers.get(b"accept", b"*/*")
+    wants_plain = b"schemaregistry" not in accept and b"*/*" not in accept and b"json" in accept
+    return "application/json" if wants_plain else _TYPE
+
+
+def _bytes(answer: object) -> bytes:
+    return answer if isinstance(answer, bytes) else _text(answer).encode("utf-8", "replace")
 
 
 def _text(answer: object) -> str:

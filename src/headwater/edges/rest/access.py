@@ -7,6 +7,7 @@
 | create, configure, delete              | `admin`                              |
 | subscribe                              | `read` of the topic and `group:NAME` |
 | see a group, be a member of it         | `read` of `group:NAME`               |
+| be a member of the edges' own          | nobody                               |
 
 The log's own topics do not exist here, whatever a token may.
 """
@@ -19,7 +20,7 @@ from starlette.requests import Request
 
 from headwater.client.errors import NotThere
 from headwater.client.log import Log
-from headwater.client.namespace import is_ours_to_write, is_own
+from headwater.client.namespace import is_ours_to_write, is_own, is_own_group
 from headwater.edges.caller import may, refused, who
 from headwater.edges.rest.answers import RestError
 from headwater.edges.tokens import Need
@@ -60,6 +61,13 @@ def check_topics(request: Request, topics: Iterable[str]) -> None:
 def check_group(request: Request, group: str) -> None:
     if not sees_group(request, group):
         raise refused(request, Need("read", f"group:{group}"))
+
+
+def check_member(request: Request, group: str) -> None:
+    """That it may be read by: the edges' own groups may be looked at, and nobody joins them by HTTP."""
+    check_group(request, group)
+    if is_own_group(group):
+        raise RestError(403, f"{group[:249]} is a group of the edges' own: choose another name")
 
 
 async def check_there(topics: Topics, name: str) -> None:

@@ -22,6 +22,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headwater.edges import bodies
+from headwater.edges.answer_body import counted
 from headwater.edges.answers import MEDIA_TYPE, problem
 
 V3 = "application/json"
@@ -122,7 +123,8 @@ def resource(request: Request, kind: str, path: str, facts: Mapping[str, object]
 
 def listed(request: Request, kind: str, path: str, found: Sequence[Json]) -> Response:
     metadata = {"self": link(request, path), "next": None}
-    return answered({"kind": f"{kind}List", "metadata": metadata, "data": list(found)})
+    said = {"kind": f"{kind}List", "metadata": metadata, "data": list(found)}
+    return counted(request, orjson.dumps(said), V3)
 
 
 def related(request: Request, path: str) -> Json:

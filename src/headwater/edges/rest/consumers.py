@@ -20,7 +20,7 @@ from headwater.edges import counts
 from headwater.edges.answer_body import Outgoing
 from headwater.edges.caller import address_of, who
 from headwater.edges.context import Context
-from headwater.edges.rest.access import check_group, check_readable, check_topics
+from headwater.edges.rest.access import check_group, check_member, check_readable, check_topics
 from headwater.edges.rest.answers import (
     V2,
     Json,
@@ -120,7 +120,7 @@ class _Consumers:
         self._topics, self._instances = topics, instances
 
     async def create(self, request: Request, group: str) -> Response:
-        check_group(request, group)
+        check_member(request, group)
         options, name = _options(await body_of(request, _New), self._instances, group)
         made = self._instances.add(_owner(request), group, name, options)
         path = f"/consumers/{group}/instances/{made.name}"

@@ -17,10 +17,12 @@ from starlette.responses import Response
 
 from headwater.client.errors import BrokerUnreachable, NotThere, RequestRefused
 from headwater.client.publisher import Stored
-from headwater.edges import bodies, counts
+from headwater.edges import bodies, counts, request_body
+from headwater.edges.answer_body import Pieces
 from headwater.edges.context import Context
 from headwater.edges.errors import Overloaded
 from headwater.edges.feeds.bodies import moment
+from headwater.edges.request_body import Incoming
 from headwater.edges.rest.access import NO_PARTITION, check_topic
 from headwater.edges.rest.answers import Json, RestError, Route, answered
 from headwater.edges.rest.cluster import Cluster
@@ -29,6 +31,10 @@ from headwater.edges.schemas import Schemas
 from headwater.errors import HeadwaterError
 
 WAY = "rest"
+AT_ONCE_BYTES = 4 * 1024
+"""A smaller body is taken apart where it arrives; two bytes are a record here (`{}`)."""
+ANSWER_BYTES = 256
+"""Of what is said of one record."""
 _UNKNOWN_PARTITION = -190
 """librdkafka's code of it."""
 _DATA: Json = {
@@ -80,11 +86,7 @@ def add_routes(router: APIRouter, context: Context) -> None:
         check_topic(request, topic_name, "write")
         await cluster.topic(cluster_id, topic_name)
         body = await bodies.read(request, context.edges.limits.body_bytes)
-        said = await producing.outcomes(cluster_id, topic_name, body)
-        if len(said) == 1:
-            return _of_one(said[0])
-        together = b"\r\n".join(map(orjson.dumps, said))
-        return Response(together, media_type="application/json")
+        return await producing.answer(cluster_id, topic_name, body, request_body.of(request.scope))
 
     said = "Append a record, or several objects in a row; answered once they are on disk"
     path = "/v3/clusters/{cluster_id}/topics/{topic_name}/records"
@@ -98,27 +100,35 @@ class _Producing:
         self._context = context
         self._schemas = Schemas.of(context)
 
-    async def outcomes(self, cluster_id: str, topic: str, body: bytes) -> list[Json]:
+    async def answer(
+        self, cluster_id: str, topic: str, body: bytes, incoming: Incoming
+    ) -> Response:
         found = await self._taken_apart(topic, body)
         if not found:
             raise RestError(400, "the body is empty: send a JSON object for each record")
+        incoming.take(
+            ANSWER_BYTES * len(found)
+        )  # before anything is stored: then it can be refused
         if (await self._context.appender.topics.find(topic)).is_compacted:
             found = [_keyed(topic, each) for each in found]
-        stored = iter(
-            await self._stored(topic, [each for each in found if isinstance(each, Produced)])
-        )
-        return [
-            _error(each.code, each.reason)
-            if isinstance(each, Bad)
-            else _outcome(cluster_id, topic, each, next(stored))
-            for each in found
-        ]
+        good = [each for each in found if isinstance(each, Produced)]
+        stored = await self._context.appender.append_each(topic, [each.draft for each in good])
+        if len(found) == 1:
+            return _of_one(_told(cluster_id, topic, found, stored)[0])
+
+        def together() -> bytes:
+            return b"\r\n".join(map(orjson.dumps, _told(cluster_id, topic, found, stored)))
+
+        said = await self._context.parsers.run(together)
+        return Pieces(said, "application/json", self._context.edges.limits.slow_seconds)
 
     async def _taken_apart(self, topic: str, body: bytes) -> list[Produced | Bad]:
         schema = self._schemas.get(topic)
         if schema is not None and schema.is_stored_otherwise:  # a registry may have to be asked
             return await self._context.asking.run(lambda: self._read(topic, body))
-        return await self._context.parsers.parsed(len(body), lambda: self._read(topic, body))
+        if len(body) < AT_ONCE_BYTES:
+            return self._read(topic, body)
+        return await self._context.parsers.run(lambda: self._read(topic, body))
 
     def _read(self, topic: str, body: bytes) -> list[Produced | Bad]:
         now_ms = time.time_ns() // 1_000_000
@@ -135,12 +145,23 @@ class _Producing:
             return each
         return each._replace(draft=replace(each.draft, value=value))
 
-    async def _stored(self, topic: str, good: Sequence[Produced]) -> list[Stored | HeadwaterError]:
-        drafts = [each.draft for each in good]
-        stored = await self._context.appender.append_each(topic, drafts)
-        size = sum(len(each.value or b"") for each in drafts)
-        counts.arrived(WAY, topic, sum(isinstance(each, Stored) for each in stored), size)
-        return stored
+
+def _told(
+    cluster_id: str,
+    topic: str,
+    found: Sequence[Produced | Bad],
+    stored: Sequence[Stored | HeadwaterError],
+) -> list[Json]:
+    """What became of each record; in a thread, where they are many."""
+    left = iter(stored)
+    size = sum(len(each.draft.value or b"") for each in found if isinstance(each, Produced))
+    counts.arrived(WAY, topic, sum(isinstance(each, Stored) for each in stored), size)
+    return [
+        _error(each.code, each.reason)
+        if isinstance(each, Bad)
+        else _outcome(cluster_id, topic, each, next(left))
+        for each in found
+    ]
 
 
 def _keyed(topic: str, each: Produced | Bad) -> Produced | Bad:

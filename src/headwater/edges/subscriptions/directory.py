@@ -4,7 +4,7 @@ A service of the edges. Several processes share the topic, and each learns of wh
 What is written was decided on all that stood there before: one process writes at a time, the others are
 fenced (`schemas.writer`) and decide again. So of two that make one name at once exactly one does.
 
-Who did it is told in `TOLD`, for `headwater audit` and the console.
+Who did it is told in `TOLD`, for `headwater audit` and the console; the broker adds who has told it.
 """
 
 from __future__ import annotations
@@ -209,8 +209,7 @@ class Directory:
     async def _tell(self, what: str, entry: Entry, by: str) -> None:
         """Who did it; it is done, whether or not that can be written down."""
         details = {"topic": entry.topic, "to": _place(entry.to), "paused": entry.paused}
-        said = {"at_ms": now_ms(), "principal": "edges", "on_behalf_of": by, "what": what,
-                "kind": "webhook", "name": entry.name, "details": details}  # fmt: skip
+        said = {"on_behalf_of": by, "what": what, "name": entry.name, "details": details}
         try:
             if not self._is_told:
                 await asyncio.to_thread(topics.ensure, self._log, TOLD, 1, **_TOLD_CONFIGS)

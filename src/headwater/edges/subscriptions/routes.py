@@ -112,7 +112,7 @@ class _Routes:
             await self._ask(lambda: begin_at_end(self._log, group, entry.topic))
         try:
             await self._directory.add(entry)
-        except Conflict:
+        except (Conflict, Invalid, Overloaded):  # nothing was written
             self._upkeep.clear(entry)
             raise
         return _answer({**self._shown(entry), "secret": self._secret(entry)}, 201)

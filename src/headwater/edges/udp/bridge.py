@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from headwater.edges import counts
 from headwater.edges.bridges.contract import BridgeBroken, End, Inbound, Message
@@ -29,7 +29,7 @@ _LOSES = (
 
 class _Datagrams(Inbound):
     LOSES = _LOSES
-    OPTIONS: ClassVar[Mapping[str, Any]] = {
+    OPTIONS: ClassVar[Mapping[str, object]] = {
         "allow_from": [],
         "receive_buffer_bytes": 8 * 1024**2,
         "inbox_bytes": 64 * 1024**2,
@@ -49,21 +49,19 @@ class _Datagrams(Inbound):
         except BadAddress as error:
             return [str(error)]
         small = [
-            f"{name} = {end.options[name]}: at least 65536, the size of one datagram"
+            f"{name} = {end.number(name)}: at least 65536, the size of one datagram"
             for name in ("receive_buffer_bytes", "inbox_bytes")
-            if end.options[name] < 65_536
+            if end.number(name) < 65_536
         ]
-        return complaints(host, end.options["allow_from"]) + small
+        return complaints(host, end.texts("allow_from")) + small
 
     async def open(self) -> None:
         host, port = place_of(self.end.place, self.PORT)
-        made = listening(host, port, self.end.options["receive_buffer_bytes"])
+        made = listening(host, port, self.end.number("receive_buffer_bytes"))
         self._listens = "{}:{}".format(*made.getsockname())
         self._buffer_bytes = buffer_of(made)
-        may_send = allowing(networks(self.end.options["allow_from"]))
-        self._receiving = Receiving(
-            self.end.bridge, made, self.end.options["inbox_bytes"], may_send
-        )
+        may_send = allowing(networks(self.end.texts("allow_from")))
+        self._receiving = Receiving(self.end.bridge, made, self.end.number("inbox_bytes"), may_send)
 
     async def receive(self) -> Sequence[Message]:
         assert self._receiving is not None, "open() comes first"
@@ -103,17 +101,17 @@ class _Datagrams(Inbound):
 class Datagrams(_Datagrams):
     """A datagram is a record, byte for byte; with `key = "sender"`, the sender's address is its key."""
 
-    OPTIONS: ClassVar[Mapping[str, Any]] = {**_Datagrams.OPTIONS, "key": "none"}
+    OPTIONS: ClassVar[Mapping[str, object]] = {**_Datagrams.OPTIONS, "key": "none"}
 
     @classmethod
     def check(cls, end: End) -> list[str]:
         said = super().check(end)
-        if end.options["key"] not in ("none", "sender"):
-            said.append(f'key = {end.options["key"]!r}: there are "none" and "sender"')
+        if end.text("key") not in ("none", "sender"):
+            said.append(f'key = {end.text("key")!r}: there are "none" and "sender"')
         return said
 
     def messages(self, batch: Sequence[Datagram]) -> list[Message]:
-        if self.end.options["key"] == "sender":
+        if self.end.text("key") == "sender":
             return [Message(value, host_of(sender).encode()) for value, sender in batch]
         return [Message(value) for value, _ in batch]
 

@@ -31,7 +31,7 @@ from headwater.schemas.json_schema.rules.attributes import (
 )
 from headwater.schemas.json_schema.rules.disjoint import Only
 from headwater.schemas.json_schema.rules.pairs import matched
-from headwater.schemas.json_schema.shapes import SEVERAL, Node, Shape, shape_of
+from headwater.schemas.json_schema.shapes import SEVERAL, Node, Shape, only_word, shape_of
 from headwater.schemas.model import Difference
 
 WORK_MAX = 50_000
@@ -80,9 +80,8 @@ class _Comparison:
     def compare(self, was: Node, now: Node, path: str) -> None:
         self._work.step()
         was, now = was.followed(), now.followed()
-        alone = was.alone(), now.alone()
-        if alone[0].value is not was.value or alone[1].value is not now.value:
-            if self._allows(*alone, path):
+        if only_word(was.value) != only_word(now.value):
+            if self._allows(was.alone(), now.alone(), path):
                 return  # or the words of `allOf` and its like say why not
         pair = (id(was.value), id(now.value))
         if pair in self._work.open:

@@ -117,22 +117,22 @@ class Node(NamedTuple):
         """Where its `$ref` leads, and out of each `allOf`, `anyOf` and `oneOf` of nothing but it."""
         node = self.followed()
         for _ in range(_HOPS_MAX):
-            part = _only_part(node.value)
-            if part is None:
-                return node
-            node = node.inside(part).followed()
+            word = only_word(node.value)
+            if word is None or not isinstance(node.value, dict):
+                break
+            node = node.inside(node.value[word][0]).followed()
         return node
 
 
-def _only_part(value: object) -> object:
-    """Of `allOf`, `anyOf` or `oneOf` with one part and nothing beside them: that; else None."""
+def only_word(value: object) -> str | None:
+    """`allOf`, `anyOf` or `oneOf`, where it has one part and nothing beside it restricts anything."""
     if not isinstance(value, dict):
         return None
     words = [
-        word for word in value if word not in _ANNOTATIONS or word in ("$ref", "$id", "format")
+        each for each in value if each not in _ANNOTATIONS or each in ("$ref", "$id", "format")
     ]
     several = value.get(words[0]) if len(words) == 1 and words[0] in SEVERAL else None
-    return several[0] if isinstance(several, list) and len(several) == 1 else None
+    return words[0] if isinstance(several, list) and len(several) == 1 else None
 
 
 def restricts_beside(value: object) -> bool:

@@ -11,7 +11,7 @@ from headwater.schemas.json_schema.rules.attributes import (
     number_of,
 )
 from headwater.schemas.json_schema.rules.keywords import Allows
-from headwater.schemas.json_schema.shapes import KEYWORDS, Shape, types_of
+from headwater.schemas.json_schema.shapes import KEYWORDS, SEVERAL, TYPES, Shape, types_of
 
 _LEAST, _MOST = ("minLength", "minimum"), ("maxLength", "maximum")
 
@@ -26,15 +26,17 @@ def narrower(was: Shape, now: Shape, path: str) -> Iterator[tuple[str, str]]:
 def takes_each(was: Shape, now: Shape, path: str, allows: Allows) -> bool:
     """Whether every value that an enum names is allowed by what names none."""
     values = [*enum_values(was).values()]
-    if len(values) == 1:
-        return _takes(values[0], now)
+    if all(_takes(each, now) for each in values):
+        return True
+    if len(values) < 2 or now.kind not in SEVERAL:
+        return False
     alone = [was.node.inside({**was.value, "enum": [each]}) for each in values]
     return all(allows(each, now.node, path) for each in alone)
 
 
 def _takes(value: object, shape: Shape) -> bool:
     """Whether a shape of one type takes this very value; False: nobody knows."""
-    if not any(is_of(value, kind) for kind in types_of(shape.value)):
+    if shape.kind not in TYPES or not any(is_of(value, kind) for kind in types_of(shape.value)):
         return False
     if isinstance(value, float) and shape.value.get("type") == "integer":
         return False  # 1.0 is one since draft 6

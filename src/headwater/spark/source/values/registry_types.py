@@ -7,6 +7,7 @@ record that holds itself, JSON of any form) is refused: a query that gives `sche
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 from headwater.client.errors import BadOption
@@ -31,6 +32,9 @@ _WELL_KNOWN = {
 _JSON = {"integer": "BIGINT", "number": "DOUBLE", "string": "STRING", "boolean": "BOOLEAN"}
 _FORMATS = {"date-time": "TIMESTAMP", "date": "DATE"}
 _DEEPEST = 32
+_PART = re.compile(r"`(?:[^`]|``)*`|[<>(),]")
+"""A name, in which any letter may stand, or what divides."""
+_NAME = re.compile(r"\s*`((?:[^`]|``)*)`: ")
 ENVELOPE = ("before", "after", "op")
 """Fields of every change of a row."""
 
@@ -57,13 +61,20 @@ def row_columns(found: Found) -> dict[str, str]:
 def _fields(struct: str) -> dict[str, str]:
     """Of a STRUCT<…> as it is spelt here. Spark's own parser is in Java, which a task has not."""
     found, depth, begin = {}, 0, len("STRUCT<")
-    for place, letter in enumerate(struct):
+    for part in _PART.finditer(struct):
+        letter, place = part[0], part.start()
         depth += (letter in "<(") - (letter in ">)")
         if (letter == "," and depth == 1) or (letter == ">" and depth == 0):
-            name, _, kind = struct[begin:place].partition("`: ")
-            found[name.strip().removeprefix("`")] = kind
+            name = _NAME.match(struct, begin)
+            assert name is not None
+            found[name[1].replace("``", "`")] = struct[name.end() : place]
             begin = place + 1
     return found
+
+
+def _spelt(name: str) -> str:
+    """A name as SQL has it, whatever its letters."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 # ---- Protobuf ----------------------------------------------------------------------------------------
@@ -151,7 +162,7 @@ class _JsonTypes:
         properties = schema.get("properties")
         if properties:
             fields = ", ".join(
-                f"`{name}`: {self.of(each, depth + 1)}" for name, each in properties.items()
+                f"{_spelt(name)}: {self.of(each, depth + 1)}" for name, each in properties.items()
             )
             return f"STRUCT<{fields}>"
         others = schema.get("additionalProperties")

@@ -76,47 +76,29 @@ _little = numba.njit(types.int64(BYTES, types.int64, types.int64), cache=True, n
 )
 
 
-def _read_sized(
-    data: Bytes,
-    at: Long,
-    end: Long,
-    step: Longs,
-    row: Long | int,
-    found: Longs,
-    lengths: Ints,
-    there: Bytes,
-) -> Long:
-    """What has a length: a text by its own, the others by their type. Where it ends, or -1."""
-    kind, slot = step[0], step[1]
+def _read_size(data: Bytes, at: Long, end: Long, kind: Long, size: Long) -> tuple[Long, Long]:
+    """How long a value is, a text by its own number and the others by their type, and where it begins; -1:
+    it is none."""
     if kind == STRING:
         size, at = _varint(data, at, end)
-        if at < 0 or size < 0:
-            return types.int64(-1)
     elif kind == BOOLEAN:
         size = types.int64(1)
         if at < end and data[at] > 1:
-            return types.int64(-1)
-    elif kind == FIXED:
-        size = step[2]
-    else:
-        size = types.int64(4 if kind == FLOAT else 8)
-    if size > end - at:
-        return types.int64(-1)
-    if slot >= 0:
-        is_text = kind in (STRING, FIXED)
-        found[slot, row] = at if is_text else _little(data, at, size)
-        lengths[slot, row] = size
-        there[slot, row] = 1
-    return at + size
+            return types.int64(0), types.int64(-1)
+    elif kind == FLOAT:
+        size = types.int64(4)
+    elif kind == DOUBLE:
+        size = types.int64(8)
+    if at < 0 or size < 0 or size > end - at:
+        return types.int64(0), types.int64(-1)
+    return size, at
 
 
-_sized = numba.njit(
-    types.int64(
-        BYTES, types.int64, types.int64, types.int64[::1], types.int64, _FOUND, _LENGTHS, _THERE
-    ),
+_size = numba.njit(
+    types.UniTuple(types.int64, 2)(BYTES, types.int64, types.int64, types.int64, types.int64),
     cache=True,
     nogil=True,
-)(_read_sized)
+)(_read_size)
 
 
 def _read_one(
@@ -150,9 +132,13 @@ def _read_one(
                 found[slot, row] = value
                 there[slot, row] = 1
         else:
-            at = _sized(data, at, end, steps[step], row, found, lengths, there)
+            size, at = _size(data, at, end, kind, limit)
             if at < 0:
                 return types.int64(-1)
+            if slot >= 0:
+                value = at if kind in (STRING, FIXED) else _little(data, at, size)
+                found[slot, row], lengths[slot, row], there[slot, row] = value, size, 1
+            at += size
         step += 1
     return at
 
