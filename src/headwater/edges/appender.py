@@ -170,7 +170,7 @@ class Appender:
                 try:
                     producer.produce(topic, on_delivery=heard, **words_of(draft))
                 except (KafkaException, BufferError) as failure:
-                    heard(failure, None)
+                    heard(failure.with_traceback(None), None)  # of each, it would keep all of this
 
         await self._beside(len(drafts), hand_over)
         await batch.done

@@ -7,7 +7,7 @@ order, those that are no good left out, and answered by as many objects in the s
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import orjson
@@ -114,7 +114,7 @@ class _Producing:
         good = [each for each in found if isinstance(each, Produced)]
         stored = await self._context.appender.append_each(topic, [each.draft for each in good])
         if len(found) == 1:
-            return _of_one(_told(cluster_id, topic, found, stored)[0])
+            return _of_one(next(_told(cluster_id, topic, found, stored)))
 
         def together() -> bytes:
             return b"\r\n".join(map(orjson.dumps, _told(cluster_id, topic, found, stored)))
@@ -151,17 +151,16 @@ def _told(
     topic: str,
     found: Sequence[Produced | Bad],
     stored: Sequence[Stored | HeadwaterError],
-) -> list[Json]:
+) -> Iterator[Json]:
     """What became of each record; in a thread, where they are many."""
     left = iter(stored)
     size = sum(len(each.draft.value or b"") for each in found if isinstance(each, Produced))
     counts.arrived(WAY, topic, sum(isinstance(each, Stored) for each in stored), size)
-    return [
-        _error(each.code, each.reason)
-        if isinstance(each, Bad)
-        else _outcome(cluster_id, topic, each, next(left))
-        for each in found
-    ]
+    for each in found:
+        if isinstance(each, Bad):
+            yield _error(each.code, each.reason)
+        else:
+            yield _outcome(cluster_id, topic, each, next(left))
 
 
 def _keyed(topic: str, each: Produced | Bad) -> Produced | Bad:
