@@ -8,10 +8,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 
-from tests.capture.contract import test_contract, test_failover, test_keys, test_log
+from tests.capture.contract import (
+    test_contract,
+    test_failover,
+    test_keys,
+    test_log,
+    test_moved_rows,
+)
 from tests.capture.contract.columns import WithColumns
 from tests.capture.contract.mongodb import VALUES, MongoDB
-from tests.capture.contract.mysql import MySQLKind
+from tests.capture.contract.mysql import MariaDB10
 from tests.capture.contract.servers import SERVERS, Entry
 
 HEAD = """
@@ -54,7 +60,7 @@ def _types(entry: Entry) -> int:
 
 
 def _tests() -> Iterator[tuple[str, object]]:
-    for module in (test_contract, test_keys, test_log, test_failover):
+    for module in (test_contract, test_keys, test_moved_rows, test_log, test_failover):
         for name, function in inspect.getmembers(module, inspect.isfunction):
             if name.startswith("test_") and function.__module__ == module.__name__:
                 yield name, function
@@ -68,7 +74,7 @@ def _clause(name: str, function: object) -> str:
     how = "soak" if any(mark.name == "soak" for mark in marks) else "yes"
     kinds = (
         next(e.subject for e in SERVERS if e.name.startswith("PostgreSQL")),
-        MySQLKind,
+        MariaDB10,
         MongoDB,
     )
     cells = [how if needed <= kind.can else "–" for kind in kinds]

@@ -87,7 +87,7 @@ def resident_mb(pid: int) -> float:
     pages = 0
     for each in _with_descendants(pid):
         with contextlib.suppress(FileNotFoundError):  # one that has just ended
-            pages += int(Path(f"/proc/{each}/statm").read_text().split()[1])
+            pages += int(_text(Path(f"/proc/{each}/statm")).split()[1])
     return pages * _PAGE_BYTES / 1e6
 
 
@@ -99,7 +99,15 @@ def age_s(pid: int) -> float:
 
 def _stat(pid: int) -> list[str]:
     """The fields of /proc/PID/stat from the third on: the second, the name, may hold spaces."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return _text(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+
+
+def _text(file: Path) -> str:
+    """Of /proc. A process that ends between open and read is as one that has ended before."""
+    try:
+        return file.read_text()
+    except ProcessLookupError as error:
+        raise FileNotFoundError(str(file)) from error
 
 
 def _with_descendants(pid: int) -> list[int]:
@@ -108,7 +116,7 @@ def _with_descendants(pid: int) -> list[int]:
         with contextlib.suppress(FileNotFoundError):  # one that has just ended
             for task in Path(f"/proc/{each}/task").iterdir():
                 with contextlib.suppress(FileNotFoundError):
-                    found += map(int, (task / "children").read_text().split())
+                    found += map(int, _text(task / "children").split())
     return found
 
 

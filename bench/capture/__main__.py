@@ -32,20 +32,29 @@ from bench.capture.measure import Figures, Reader, follow, latency
 
 KINDS = ("headwater", "debezium", "debezium 5 ms")
 DATABASES = ("postgresql", "mariadb", "mysql", "mongodb")
+SIZES = {
+    "rows": (1_000_000, 50_000, "rows of the snapshot"),
+    "warm": (600_000, 10_000, "single rows while it runs"),
+    "single": (200_000, 10_000, "single rows that waited"),
+    "bulk": (500_000, 20_000, "rows of the one transaction"),
+    "latency": (2_000, 400, "commits of the latency run"),
+}
+"""As they are, as they are with `--quick`, and what they are."""
 RESULTS = Path(__file__).parents[1] / "results" / "capture.json"
 
 
 def main() -> None:
     words = argparse.ArgumentParser(prog="python -m bench.capture", description=__doc__)
-    words.add_argument("--rows", type=int, default=1_000_000, help="rows of the snapshot")
-    words.add_argument("--warm", type=int, default=600_000, help="single rows while it runs")
-    words.add_argument("--single", type=int, default=200_000, help="single rows that waited")
-    words.add_argument("--bulk", type=int, default=500_000, help="rows of the one transaction")
-    words.add_argument("--latency", type=int, default=2_000, help="commits of the latency run")
+    for name, (whole, _, meaning) in SIZES.items():
+        words.add_argument(f"--{name}", type=int, help=f"{meaning}; {whole} unless told")
+    words.add_argument("--quick", action="store_true", help="few rows: does it run?")
     words.add_argument("--only", choices=KINDS, action="append", help="leave the others out")
     words.add_argument("--on", choices=DATABASES, action="append")
     words.add_argument("--save", action="store_true", help=f"into bench/results/{RESULTS.name}")
     chosen = words.parse_args()
+    for name, (whole, few, _) in SIZES.items():
+        if getattr(chosen, name) is None:
+            setattr(chosen, name, few if chosen.quick else whole)
     found: dict[str, Any] = {}
     for name in chosen.on or DATABASES:
         print(f"{name}; load before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
@@ -64,7 +73,7 @@ def main() -> None:
         found[name] = {
             "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
             "load_before": round(load, 2),
-            "sizes": {k: getattr(chosen, k) for k in ("rows", "warm", "single", "bulk", "latency")},
+            "sizes": {name: getattr(chosen, name) for name in SIZES},
             **{k: {w: f.as_json() for w, f in v.items()} for k, v in kinds.items()},
         }
     if chosen.save:

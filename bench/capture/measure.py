@@ -71,6 +71,11 @@ class Reader:
         values = (message.value() for message in found if message.error() is None)
         return [value for value in values if value]
 
+    def next(self, timeout_s: float) -> bytes | None:
+        """The next one as soon as it is here: `rows` gathers until its time is up, and would add that."""
+        message = self._consumer.poll(timeout_s)
+        return None if message is None or message.error() is not None else message.value()
+
     def close(self) -> None:
         self._consumer.close()
 
@@ -140,7 +145,8 @@ def latency(
     writer.start()
     deadline = time.monotonic() + 120
     while len(got) < count and time.monotonic() < deadline:
-        for value in reader.rows(0.001, 500):
+        value = reader.next(0.1)
+        if value is not None:
             got.setdefault(_number(value), time.monotonic())
     writer.join()
     times = sorted(1000 * (got[n] - sent[n]) for n in sent if n in got)

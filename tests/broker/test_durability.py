@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -219,17 +220,19 @@ def committed(wire: Wire) -> Any:
 def test_slow_partitions_keep_their_order_and_others_do_not_wait_for_their_answers(
     data: Path,
 ) -> None:
-    """Two disk threads: one partition's slow sync occupies one of them."""
+    """Slow syncs of three partitions, as of a small transaction, leave one of the disk threads."""
     disk = HandDisk()
     with serving(data, files=disk) as broker, broker.wire() as slow, broker.wire() as quick:
-        broker.create("slow")
+        broker.create("slow", 3)
         broker.create("quick")
-        with disk.held("sync", "slow-0/*.log") as held:
-            send_produce(slow, "slow")
-            held.until_reached()
+        with ExitStack() as blocks:
+            for number in range(3):
+                held = blocks.enter_context(disk.held("sync", f"slow-{number}/*.log"))
+                send_produce(slow, "slow", partition=number)
+                held.until_reached()
             for number in range(10):
                 assert produce(quick, "quick", batch()).base_offset == number
-        assert _base_offset(slow) == 0
+        assert [_base_offset(slow) for _ in range(3)] == [0, 0, 0]
 
 
 def test_producers_on_many_threads_get_offsets_without_gap_or_repetition(data: Path) -> None:

@@ -73,3 +73,18 @@ def test_a_message_that_becomes_delimited_is_refused_by_what_is_kept():
     ]
     old, new = (parsed(parsed(each).canonical) for each in texts)
     assert levels.complaints(new, [Known(1, old)], "BACKWARD")
+
+
+def test_messages_keep_their_places_when_normalised():
+    """A value names its message by its place, in the file of who wrote it; each map makes one, too."""
+    text = (
+        'syntax = "proto3"; message M { int32 z = 9; map<string, int32> b = 2; message A { int32 x = 1; }'
+        " message B { string y = 1; } map<string, int32> a = 1; int32 c = 3; }"
+    )
+    schema = kinds.parse("PROTOBUF", text)
+    again = kinds.parse("PROTOBUF", schema.normalized)
+    assert isinstance(schema, ProtobufSchema) and isinstance(again, ProtobufSchema)
+    names = [[e.name for e in each.file.message_type[0].nested_type] for each in (schema, again)]
+    assert names == [["BEntry", "A", "B", "AEntry"]] * 2
+    other = text.replace("int32 z = 9; ", "").replace("int32 c = 3; ", "int32 c = 3; int32 z = 9; ")
+    assert kinds.parse("PROTOBUF", other).normalized == schema.normalized

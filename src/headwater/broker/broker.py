@@ -71,7 +71,7 @@ from headwater.log.store import LogStore
 
 logger = logging.getLogger("headwater.broker")
 
-COMMIT_THREADS = 2
+COMMIT_THREADS = 4  # several syncs side by side take hardly longer than one
 READ_THREADS = 4
 """For what clients read. They may be busy for long."""
 DUTY_THREADS = 4

@@ -1,8 +1,10 @@
 """Names any turn of the event loop that takes too long, with its stack: while it lasts, nobody is served.
 
 A thread asks the loop for a sign of life, and looks at the stack of the loop's thread while it has to
-wait. The broker starts one; `event.loop.turn.warn.ms` says what is too long, 0 turns it off. A turn is
-measured from the question on, so up to a quarter of the limit of it may be missing.
+wait. A loop that is seen to wait for something to do is asked once a second only: to be woken for an answer
+would be most of what an idle broker does. The broker starts one; `event.loop.turn.warn.ms` says what is too
+long, 0 turns it off. A turn is measured from the question on, so up to a quarter of the limit of it may be
+missing.
 
 Not every silence is a turn: a process that was stopped (SIGSTOP, a machine that sleeps) is silent, too.
 Then this thread has not run either, and no processor time has gone by: such time does not count.
@@ -14,7 +16,9 @@ too long.
 from __future__ import annotations
 
 import asyncio
+import asyncio.runners
 import logging
+import selectors
 import sys
 import threading
 import time
@@ -30,8 +34,11 @@ ASKS_PER_LIMIT = 4
 LOG_EVERY_S = 10.0
 LONGER = 2
 """A turn so many times as long as any that was logged is logged at once."""
-OFF_S = 1.0
+OFF_S = IDLE_ASK_S = 1.0
 FRAMES_MAX = 12
+_WAITING = (selectors.__file__, asyncio.runners.__file__)
+"""Where a loop is that has nothing to do: asyncio's in its selector; uvloop's in code that has no frames, so
+that whoever runs it is seen."""
 
 
 class Turn(NamedTuple):
@@ -68,12 +75,18 @@ class Watchdog:
             self._thread.join()
 
     def _watch(self, loop: asyncio.AbstractEventLoop, watched: int) -> None:
+        asked_at = float("-inf")
         while not self._stopped.is_set():
-            limit_s = self._limit_ms() / 1000
+            limit_ms = self._limit_ms()
+            limit_s = limit_ms / 1000
             if limit_s <= 0:
                 self._stopped.wait(OFF_S)
                 continue
-            self._health.loop.limit_ms = self._limit_ms()
+            self._health.loop.limit_ms = limit_ms
+            if is_waiting(watched) and time.monotonic() - asked_at < IDLE_ASK_S:
+                self._stopped.wait(limit_s / ASKS_PER_LIMIT)
+                continue
+            asked_at = time.monotonic()
             try:
                 turn, stack = self._ask(loop, watched, limit_s)
             except RuntimeError:  # the loop is closed
@@ -136,6 +149,12 @@ def counted(passed_s: float, cpu_s: float, step_s: float) -> float:
     if late_s > step_s and cpu_s < late_s / 2:
         return step_s
     return passed_s
+
+
+def is_waiting(thread: int) -> bool:
+    """Whether the loop of a thread has nothing to do at this moment."""
+    frame = sys._current_frames().get(thread)
+    return frame is not None and frame.f_code.co_filename in _WAITING
 
 
 def stack_of(thread: int) -> str:

@@ -103,7 +103,7 @@ class MySQLKind(WithColumns):
         (
             subject.KEYS_CHANGE, subject.KEYS_REDEFINED, subject.TRANSACTIONS, subject.COLUMNS,
             subject.TRUNCATE, subject.RENAME, subject.ROWS_FOLLOW, subject.RESET, subject.PURGE,
-            subject.SILENCE, subject.READ_AGAIN, subject.NO_KEY,
+            subject.SILENCE, subject.READ_AGAIN, subject.NO_KEY, subject.PARTITIONS,
         )
     )  # fmt: skip
     ddl: ClassVar[Mapping[str, Sequence[str]]] = {
@@ -227,8 +227,9 @@ class MySQL9(MySQLKind):
 
 
 class MariaDB10(MySQLKind):
+    can = MySQLKind.can | {subject.REPLACE}
     types = MARIADB_TYPES
 
 
-class MariaDB118(MySQLKind):
+class MariaDB118(MariaDB10):
     types = MARIADB_11_8_TYPES

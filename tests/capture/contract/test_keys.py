@@ -186,3 +186,21 @@ def test_a_table_that_is_read_again_under_another_key_has_each_row_once(
     shop.stream()
     is_as_selected(shop)
     assert [op for op, _ in shop.changes("t")].count("t") == 1
+
+
+@needs(subject.NO_KEY, subject.PARTITIONS)
+def test_a_table_whose_key_is_a_unique_index_has_it_when_read_and_when_streamed(
+    shop: Subject,
+) -> None:
+    shop.execute(
+        "CREATE TABLE t (id int, a int NOT NULL, b int NOT NULL, c int NOT NULL, s varchar(9) NOT NULL, "
+        "UNIQUE (id), UNIQUE (s(3)), UNIQUE (c, b), UNIQUE (a))",
+        "CREATE TABLE w (id int, s varchar(9) NOT NULL, UNIQUE (id), UNIQUE (s(3)))",
+        "INSERT INTO t VALUES (1, 1, 1, 1, 'x'), (2, 2, 2, 2, 'y')",
+        "INSERT INTO w VALUES (1, 'x')",
+    )
+    shop.snapshot()
+    shop.execute("UPDATE t SET id = id + 10", "INSERT INTO w VALUES (2, 'y')")
+    shop.stream()
+    assert shop.fold("t") == shop.select("t")
+    assert {key for topic, key, _ in shop.records if topic == f"{shop.name}.w"} == {None}

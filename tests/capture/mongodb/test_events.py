@@ -61,6 +61,17 @@ def test_an_update_has_the_document_the_pre_image_and_what_was_changed() -> None
     assert value["source"]["ord"] == 3
 
 
+def test_a_replacement_that_writes_its_number_in_another_form_leaves_none_in_the_old_one() -> None:
+    records = ENCODER.records(
+        event("replace", documentKey={"_id": 1.0}, fullDocument={"_id": 1, "n": 2}), "orders", 5
+    )
+    told = [(key, value and json.loads(value)["op"]) for _, key, value, *_ in records]
+    assert told == [(b'{"id":"1.0"}', "d"), (b'{"id":"1.0"}', None), (b'{"id":"1"}', "c")]
+    assert json.loads(records[-1][2] or b"")["after"] == '{"_id":1,"n":2}'
+    same = event("replace", documentKey={"_id": 1}, fullDocument={"_id": 1})
+    assert len(ENCODER.records(same, "orders", 5)) == 1
+
+
 def test_an_update_of_a_document_deleted_since_has_no_document() -> None:
     (record,) = ENCODER.records(event("update", fullDocument=None), "orders", 5)
     assert json.loads(record[2] or b"")["after"] is None

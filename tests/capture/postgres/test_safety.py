@@ -10,7 +10,7 @@ import pytest
 
 from headwater import testing
 from headwater.capture.change import Batch
-from headwater.capture.errors import Gap, Misconfigured
+from headwater.capture.errors import Gap, Misconfigured, SourceRefused
 from headwater.capture.postgres import open_source
 from headwater.capture.removal import forget
 from headwater.capture.runner import Runner
@@ -18,6 +18,8 @@ from headwater.capture.source import Finding
 from headwater.capture.writer import Writer
 from tests.capture.postgres.running import Setting, eventually
 from tests.capture.postgres.server import postgres
+
+_WRITES = "SET default_transaction_read_only = off"
 
 
 def confirmed(setting: Setting) -> int:
@@ -215,3 +217,38 @@ def test_an_option_or_a_table_that_does_not_exist_is_said(setting: Setting) -> N
     with pytest.raises(Misconfigured, match=r"no table public\.nowhere"):
         source.topics()
     source.close()
+
+
+def test_rows_that_a_policy_hides_are_never_left_out_in_silence(setting: Setting) -> None:
+    role = f"{setting.name}_reader"
+    setting.execute(
+        "CREATE TABLE t (id int PRIMARY KEY)",
+        "INSERT INTO t VALUES (1), (2)",
+        "ALTER TABLE t ENABLE ROW LEVEL SECURITY",
+        "CREATE POLICY own ON t USING (id = 1)",
+        f"CREATE ROLE {role} LOGIN REPLICATION",
+        f"GRANT CREATE ON DATABASE {setting.name} TO {role}",
+        f"GRANT SELECT ON t TO {role}",
+        f"CREATE PUBLICATION headwater_{setting.name} FOR TABLE t",
+        f"ALTER DATABASE {setting.name} SET default_transaction_read_only = on",
+    )
+    url = setting.config().url.replace("postgres@", f"{role}@")
+    config = replace(setting.config("t"), url=url)
+    try:
+        with closing(open_source(config)) as source:
+            [wrong] = [each for each in source.check() if not each.ok]
+            assert wrong.name == 'every row of "public"."t"'
+            source.topics()
+            with pytest.raises(SourceRefused, match="row-level security"):
+                list(source.snapshot(None))
+        setting.execute(_WRITES, wrong.remedy.partition("--")[0])
+        with closing(open_source(config)) as source:
+            assert sum(batch.rows for batch in source.snapshot(None)) == 2
+    finally:
+        setting.execute(
+            _WRITES,
+            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "
+            f"WHERE database = '{setting.name}'",
+            f"DROP OWNED BY {role}",
+            f"DROP ROLE {role}",
+        )

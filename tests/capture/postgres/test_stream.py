@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -270,7 +271,7 @@ def test_a_partitioned_table_is_one_topic(setting: Setting) -> None:
     assert {row["id"] for row in setting.fold("t").values()} == {1, 2, 11, 12}
 
 
-def test_a_partition_brings_its_rows_also_while_nobody_captures_and_one_that_goes_is_told_of(
+def test_a_partition_brings_its_rows_and_takes_them_away_also_while_nobody_captures(
     setting: Setting,
 ) -> None:
     setting.execute(
@@ -289,10 +290,16 @@ def test_a_partition_brings_its_rows_also_while_nobody_captures_and_one_that_goe
     with setting.running(config, guard_every_s=0.1):
         setting.execute(attach.format(10, 20), "INSERT INTO t VALUES (12)")
         eventually("the rows of a partition", lambda: ids() == [1, 10, 11, 12])
-    setting.execute(attach.format(20, 30), "DROP TABLE low")
+    setting.execute(attach.format(20, 30), "INSERT INTO t VALUES (2)", "DROP TABLE low")
+    with setting.running(config, guard_every_s=0.1):
+        eventually("those of another, and no others", lambda: ids() == [10, 11, 12, 20, 21])
+        setting.execute("INSERT INTO t VALUES (22)", "ALTER TABLE t DETACH PARTITION n10")
+        eventually("those that are left", lambda: ids() == [20, 21, 22])
+    config = replace(config, options={"read_moved_rows": False})
     with setting.running(config, say=said.append, guard_every_s=0.1):
-        eventually("those of another", lambda: ids() == [1, 10, 11, 12, 20, 21])
+        setting.execute("DROP TABLE n20")
         eventually("it is told", lambda: any("has lost 1 partitions" in one for one in said))
+        assert ids() == [20, 21, 22]
 
 
 def test_logical_messages_are_events_and_unfinished_transactions_leave_none(

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
 
 from headwater.pipelines.session import settings_for
 
@@ -48,6 +50,34 @@ def test_a_worker_has_everything_imported_before_its_first_task(spark: SparkSess
 
     found = spark.range(1).mapInArrow(preloaded, "there boolean").collect()
     assert [row["there"] for row in found] == [True]
+
+
+def test_tasks_that_read_a_source_and_those_of_functions_share_one_daemon(spark: SparkSession):
+    class Reader(DataSourceReader):
+        def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+            import os
+
+            yield (os.getppid(),)
+
+    class Parent(DataSource):
+        """One row: from which process the worker was forked that reads it."""
+
+        def schema(self) -> str:
+            return "daemon BIGINT"
+
+        def reader(self, schema: StructType) -> DataSourceReader:
+            return Reader()
+
+    def parent(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import os
+
+        for _ in parts:
+            yield pa.RecordBatch.from_pydict({"daemon": [os.getppid()]})
+
+    spark.dataSource.register(Parent)
+    (reading,) = spark.read.format("Parent").load().collect()
+    (computing,) = spark.range(1).mapInArrow(parent, "daemon BIGINT").collect()
+    assert reading == computing
 
 
 def test_workers_of_another_python_have_sparks_own_daemon(monkeypatch):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -15,12 +15,22 @@ from headwater.views.tables.replay import Kept, rows
 RECORD = "topic STRING, key BINARY, value BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
 
 
-def kept(spark: SparkSession, *records: tuple[str | None, Any]) -> list[tuple[Any, ...]]:
+def kept(
+    spark: SparkSession, *records: tuple[str | None, Any], partitions: int = 1
+) -> list[tuple[Any, ...]]:
+    """Records a second apart, in the partitions in turn, the last one first."""
     people = Table("people", StructType.fromDDL("id BIGINT, name STRING"), ("id",))
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     listed = [
-        ("people", _bytes(key), _bytes(value), 0, offset, moment)
-        for offset, (key, value) in enumerate(records)
+        (
+            "people",
+            _bytes(key),
+            _bytes(value),
+            partitions - 1 - n % partitions,
+            n // partitions,
+            moment + timedelta(seconds=n),
+        )
+        for n, (key, value) in enumerate(records)
     ]
     keep = Kept()
     found = rows(spark.createDataFrame(listed, RECORD), people, keep).collect()
@@ -52,3 +62,21 @@ def test_what_cannot_be_read_leaves_the_row_before_it(spark: SparkSession):
     bad = [("1", "no json"), ("1", {"id": "x"}), (None, {"name": "Eve"}), (None, None)]
     assert kept(spark, ("1", ann), *bad) == [(1, "Ann")]
     assert kept(spark, ("1", ann), ("1", None)) == []
+
+
+def test_what_the_changes_are_like_makes_no_difference_to_the_rows(spark: SparkSession):
+    """What is not there is left out of the plan; a change does the same alone and beside others."""
+    ann, bea, cat = ({"id": n, "name": name} for n, name in enumerate(("Ann", "Bea", "Cat"), 1))
+    began = [("9", {"id": 9, "name": "Zoe"}), (None, {"op": "t", "before": None, "after": None})]
+    moved = [("1", ann), ("4", {"op": "u", "before": ann, "after": {"id": 4, "name": "Ann"}})]
+    plain, in_doubt = [("2", bea)], [("no", "json"), ("3", json.dumps(cat)[:-1] + ', "id": 3}')]
+    for before in ([], began):
+        for doubt in ([], in_doubt):
+            found = kept(spark, *before, *moved, *plain, *doubt)
+            assert found == [(2, "Bea"), *([(3, "Cat")] if doubt else []), (4, "Ann")]
+
+
+def test_in_several_partitions_the_latest_change_is_the_one_that_counts(spark: SparkSession):
+    names = [("1", {"id": 1, "name": name}) for name in ("Ann", "Anna", "Annie")]
+    assert kept(spark, *names, partitions=2) == [(1, "Annie")]
+    assert kept(spark, *names[:2], partitions=2) == [(1, "Anna")]

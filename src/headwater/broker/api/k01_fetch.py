@@ -71,6 +71,7 @@ class _Fetch:
         "_context",
         "_later",
         "_loop",
+        "_open",
         "_request",
         "_session",
         "_stable",
@@ -98,8 +99,8 @@ class _Fetch:
         self._timer: asyncio.TimerHandle | None = None
         self._watched: list[Partition] = []
         self._bytes_wanted = 0
-        self._stable: dict[Partition, int] = {}
-        """How far readers of committed data may go, where a transaction is or was open in this wait."""
+        self._stable: dict[Partition, int] = {}  # how far readers of committed data could last go
+        self._open = set[Partition]()  # where a transaction is or was open in this wait
 
     def begin(self) -> Response | Later | Awaitable[Response]:
         if self._is_long:
@@ -185,20 +186,20 @@ class _Fetch:
         self._bytes_wanted = self._request.min_bytes - _size(rows)
         self._timer = self._broker.supervisor.later(seconds, "fetches", self._wake)
         self._broker.sessions.waiting.add(self._wake)
-        for asked in self._asked:
+        for asked, row in rows:
             partition = self._partition(asked)
             if partition is not None:
                 partition.watchers.add(self)
                 self._watched.append(partition)
-                if self._committed and partition.log.producers.has_any_open:
-                    self._stable[partition] = partition.log.last_stable_offset()
+                self._stable[partition] = row["last_stable_offset"]
+                self._open |= {partition} if partition.log.producers.has_any_open else set()
 
     def grew(self, size: int, partition: Partition) -> None:
-        """A partition has more; a size of nothing means that it is gone. Only this one is looked at: many
-        wait, each for many."""
+        """A partition has more (0: it is gone). Only this one is looked at: many wait, each for many."""
         try:
-            is_open = partition in self._stable or partition.log.producers.has_any_open
-            if self._committed and size and is_open:
+            if partition.log.producers.has_any_open:
+                self._open.add(partition)
+            if self._committed and size and partition in self._open:
                 self._grew_stable(partition)
                 return
         except Exception as error:
@@ -277,9 +278,8 @@ class _Fetch:
         if not self._by_id:
             return self._broker.absence(asked.topic, asked.partition)
         topic = self._broker.catalogue.by_id.get(asked.topic)
-        if topic is None:
-            return ErrorCode.unknown_topic_id
-        return self._broker.absence(topic.name, asked.partition)
+        gone = ErrorCode.unknown_topic_id
+        return gone if topic is None else self._broker.absence(topic.name, asked.partition)
 
     def _read(self, *, cached_only: bool) -> Rows | None:
         """A row for each partition; None if the disk would have to be waited for."""

@@ -75,13 +75,23 @@ class Encoder:
     ) -> list[Record]:
         topic, key = self.topic(collection), _key(event["documentKey"]["_id"])
         before = self._document(event.get("fullDocumentBeforeChange"))
-        after = "null" if op == "d" else self._document(event.get("fullDocument"))
+        document = None if op == "d" else event.get("fullDocument")
         description = event.get("updateDescription")
         more = "" if description is None else f',"updateDescription":{_description(description)}'
-        records: list[Record] = [(topic, key, self._value(before, after, source, op, now_ms, more))]
-        if op == "d" and self.tombstones:
-            records.append((topic, key, None))
-        return records
+        gone: list[Record] = []
+        # To the server 1.0 and 1 are one _id: a replacement may write the other, and a delete then has that.
+        replaced = document if event["operationType"] == "replace" else None
+        moved = replaced is not None and _key(replaced["_id"]) != key
+        if op == "d" or moved:
+            gone.append((topic, key, self._value(before, "null", source, "d", now_ms)))
+            if self.tombstones:
+                gone.append((topic, key, None))
+        if op == "d":
+            return gone
+        if moved and replaced is not None:
+            before, op, key = "null", "c", _key(replaced["_id"])
+        value = self._value(before, self._document(document), source, op, now_ms, more)
+        return [*gone, (topic, key, value)]
 
     def _document(self, document: Mapping[str, Any] | None) -> str:
         if document is None:

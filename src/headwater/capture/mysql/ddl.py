@@ -7,7 +7,7 @@ enough to know which tables a statement concerns, and what for.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from headwater.capture.change import Record
 from headwater.capture.envelope import dumps, quote
@@ -36,9 +36,12 @@ _CREATES = re.compile(r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?TABLE\b", re.IGNORECASE)
 _SELECT = re.compile(r"\bSELECT\b", re.IGNORECASE)
 _QUOTED = re.compile(r"'(?:[^'\\]|''|\\.)*'|`(?:[^`]|``)*`|\"(?:[^\"\\]|\"\"|\\.)*\"", re.DOTALL)
 _RENAMED = re.compile(r"\bRENAME\s+(?:TO\s+|AS\s+|=\s*)?(?!COLUMN\b|INDEX\b|KEY\b)", re.IGNORECASE)
+_TEXT = re.compile(r"'(?:[^'\\]|''|\\.)*'", re.DOTALL)
+_REPLACES = re.compile(r"\s*CREATE\s+OR\s+REPLACE\b", re.IGNORECASE)
 _PARTITION = re.compile(
     r"\b(?:DROP|TRUNCATE|EXCHANGE|CONVERT)\s+PARTITION\b|\bCONVERT\s+TABLE\b", re.IGNORECASE
 )
+_OTHER_TABLE = re.compile(r"\b(?:WITH|TO|CONVERT)\s+TABLE(?=[\s`\"])", re.IGNORECASE)
 
 
 class Change(NamedTuple):
@@ -48,14 +51,23 @@ class Change(NamedTuple):
     tables: tuple[tuple[str, str], ...]
     moves_rows: bool = False
     """Rows come or go with a partition, without row events."""
+    replaces: bool = False
+    """A table takes the place of one that had its name."""
 
     @property
-    def empties(self) -> bool:
-        return self.kind in ("TRUNCATE", "DROP", "DROP DATABASE")
+    def emptied(self) -> tuple[tuple[str, str], ...]:
+        """Tables that have no rows under their name any more, or others."""
+        if self.kind in ("TRUNCATE", "DROP") or self.replaces:
+            return self.tables
+        if self.kind in ("RENAME", "ALTER") and not self.moves_rows and self.tables[1:]:
+            return tuple(each for each in self.tables[::2] if each not in self.arrived)
+        return ()
 
     @property
     def arrived(self) -> tuple[tuple[str, str], ...]:
-        """Tables that had another name until now."""
+        """Tables with rows that came there without row events: they had another name, or a partition did."""
+        if self.moves_rows:
+            return self.tables
         return self.tables[1::2] if self.kind in ("RENAME", "ALTER") else ()
 
 
@@ -73,6 +85,31 @@ def classify(statement: str, database: str) -> Change | None:
             return Change(kind, ((_bare(name[1]), ""),)) if name else None
         return _tables(kind, text, found.end(), database)
     return None
+
+
+class Wanted(Protocol):
+    """The tables that are captured."""
+
+    database: str
+
+    def names(self) -> list[str]: ...
+    def wants(self, database: str, table: str) -> bool: ...
+
+
+def concerned(
+    change: Change, tables: Wanted, reads_moved_rows: bool
+) -> tuple[list[str], list[str], list[str]]:
+    """Captured tables that it is about, those of them that have no rows any more, and those with rows that
+    have to be read."""
+    if change.kind == "DROP DATABASE":
+        names = tables.names() if change.tables[0][0] == tables.database else []
+        return names, names, []
+    names = [name for database, name in change.tables if tables.wants(database, name)]
+    names = list(dict.fromkeys(names))
+    gone = [name for name in names if (tables.database, name) in change.emptied]
+    told_only = change.moves_rows and not reads_moved_rows
+    arrived = [name for name in names if (tables.database, name) in change.arrived]
+    return names, gone, [] if told_only else arrived
 
 
 def record(
@@ -121,6 +158,7 @@ def _qualified(found: re.Match[str], database: str) -> tuple[str, str]:
 
 def _tables(kind: str, text: str, at: int, database: str) -> Change | None:
     tables = []
+    is_replacing = _REPLACES.match(text) is not None
     while (found := _NAME.match(text, at)) is not None:
         tables.append(_qualified(found, database))
         at = found.end()
@@ -134,8 +172,10 @@ def _tables(kind: str, text: str, at: int, database: str) -> Change | None:
         if next_one is None:
             break
         at = next_one.end()
-    moved = _RENAMED.search(text, at) if kind == "ALTER" else None
-    if moved is not None and (found := _NAME.match(text, moved.end())) is not None:
+    text = _TEXT.sub("''", text[at:])
+    moves_rows = kind == "ALTER" and _PARTITION.search(text) is not None
+    other = (_OTHER_TABLE if moves_rows else _RENAMED).search(text) if kind == "ALTER" else None
+    if other is not None and (found := _NAME.match(text, other.end())) is not None:
         tables.append(_qualified(found, database))
-    moves_rows = kind == "ALTER" and _PARTITION.search(text, at) is not None
-    return Change(kind, tuple(tables), moves_rows) if tables else None
+    replaces = kind == "CREATE" and is_replacing
+    return Change(kind, tuple(tables), moves_rows, replaces) if tables else None

@@ -39,6 +39,7 @@ class GroupEncoder:
         self._tables = tables
         self._schemas, self._keys = schemas, keys
         self._has_transactions = config.transactions
+        self._reads_moved_rows = config.option("read_moved_rows", True)
         self._transaction_topic = config.transaction_topic
         self.skipped_tables: frozenset[str] = frozenset()
         self.on_ddl: OnDdl = lambda _names, _arrived, _file, _pos: ()
@@ -232,13 +233,9 @@ class GroupEncoder:
         change = ddl.classify(query.statement, query.database)
         if change is None:
             return
-        if change.kind == "DROP DATABASE":
-            names = self._tables.names() if change.tables[0][0] == self._tables.database else []
-        else:
-            names = [name for database, name in change.tables if self._tables.wants(database, name)]
+        names, gone, arrived = ddl.concerned(change, self._tables, self._reads_moved_rows)
         if not names:
             return
-        arrived = [name for name in names if (self._tables.database, name) in change.arrived]
         anew = self.on_ddl(names, arrived, self._file, position)
         for name in names:
             if name in self.skipped_tables:
@@ -247,7 +244,8 @@ class GroupEncoder:
             source, topic = self._source(name, position), self._config.schema_topic
             record = ddl.record(topic, table, change, query.statement, source, self._now_ms)
             self._records.append(record)
-            emptied = (change.empties or name in anew) and name != self._config.outbox
+            moved = change.moves_rows and name not in self._tables.now  # it is a partition now
+            emptied = (name in (*gone, *anew) or moved) and name != self._config.outbox
             if emptied:
                 self._truncate(name, position)
             if change.kind not in ("TRUNCATE", "ALTER"):

@@ -8,10 +8,11 @@ from __future__ import annotations
 import struct
 import uuid
 import zlib
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from headwater.capture.change import Position
-from headwater.capture.errors import Gap
+from headwater.capture.errors import Gap, TableAltered
 from headwater.capture.mysql import table_map
 from headwater.capture.mysql.connection import Connection
 from headwater.capture.mysql.course import Course, SetCourse
@@ -194,3 +195,20 @@ _SOURCE_FIELDS = [
         ("query", "string", True),
     )
 ]
+
+
+def unique_key(
+    connection: Connection, database: str, table: str, columns: Sequence[str]
+) -> tuple[int, ...]:
+    """What both log as the key of a table that has no primary one, as places of its columns: the first
+    unique index of whole columns that are never null. Empty: there is none, or the table has just gone."""
+    quoted = ".".join("`" + part.replace("`", "``") + "`" for part in (database, table))
+    try:
+        rows = connection.execute(f"SHOW INDEX FROM {quoted}")
+    except TableAltered:
+        return ()
+    indexes: dict[str, list[int]] = {}
+    for _, non_unique, index, _, column, _, _, prefix, _, nullable, *_ in rows:
+        whole = not non_unique and prefix is None and nullable != "YES" and column in columns
+        indexes.setdefault(index, []).append(columns.index(column) if whole else -1)
+    return next((tuple(parts) for parts in indexes.values() if -1 not in parts), ())

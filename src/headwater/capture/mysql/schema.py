@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headwater.capture.errors import Misconfigured, SchemaUnknown
@@ -92,7 +92,11 @@ def read(
         if row[0] in columns:
             columns[row[0]].append(row[1:])
     dialect = flavor.of(connection).dialect
-    return {name: _table(row, columns[name], dialect) for name, row in tables.items()}
+    found = {name: _table(row, columns[name], dialect) for name, row in tables.items()}
+    for name, table in [each for each in found.items() if not each[1].key]:
+        shown = [column.name for column in table.columns]
+        found[name] = replace(table, key=flavor.unique_key(connection, database, name, shown))
+    return found
 
 
 _COLUMNS = (
@@ -163,7 +167,8 @@ def _wire(kind: str, full: str, octets: Any, precision: Any, scale: Any, digits:
     if kind in ("char", "binary"):
         return Wire(wire.STRING, int(octets))
     if kind in ("varchar", "varbinary"):
-        return _varchar(int(octets), compressed)
+        shape = wire.VARCHAR_COMPRESSED if compressed else wire.VARCHAR
+        return Wire(shape, int(octets) + compressed)  # a byte more says how it is compressed
     if kind == "bit":
         return Wire(wire.BIT, int(precision))
     if kind == "enum":
@@ -176,11 +181,6 @@ def _wire(kind: str, full: str, octets: Any, precision: Any, scale: Any, digits:
     if kind == "json":
         return Wire(wire.JSON, 4)
     return Wire(wire.NULL)  # refused by `values`, with the column's name
-
-
-def _varchar(octets: int, compressed: bool) -> Wire:
-    """A compressed one has room for the byte that says how."""
-    return Wire(wire.VARCHAR_COMPRESSED, octets + 1) if compressed else Wire(wire.VARCHAR, octets)
 
 
 def describe(

@@ -43,7 +43,7 @@ from headwater.capture.requests import Requests, ask, topic
 from headwater.capture.source import WHOLE, Finding, Range
 
 OPTIONS = {"server_id", "decimals", "zero_dates", "chunk_rows", "gtid_jumps"}
-OPTIONS |= {"snapshot_workers", "silence_s", "without_tables", "snapshot_from"}
+OPTIONS |= {"snapshot_workers", "silence_s", "without_tables", "snapshot_from", "read_moved_rows"}
 
 
 class MariaDBSource:

@@ -21,10 +21,9 @@ from typing import Any
 from headwater.capture.change import BATCH_BYTES, TRANSACTION_BYTES_MAX, Batch, Position, Record
 from headwater.capture.config import CaptureConfig
 from headwater.capture.envelope import UNAVAILABLE, transaction_record
-from headwater.capture.key_forms import is_known, is_redefined
 from headwater.capture.occupancy import Occupancy, Row
-from headwater.capture.outbox import OPTIONAL, REQUIRED, Router
 from headwater.capture.postgres import pgoutput
+from headwater.capture.postgres.known_tables import KnownTables
 from headwater.capture.postgres.pgoutput import LogicalMessage, Malformed
 from headwater.capture.postgres.relations import (
     Relation,
@@ -33,7 +32,7 @@ from headwater.capture.postgres.relations import (
     now_text,
     schema_record,
 )
-from headwater.capture.postgres.requests import message_record
+from headwater.capture.postgres.requests import Messages
 from headwater.capture.postgres.snapshot import read_anew
 
 _NUMBER = Struct(">I").unpack_from
@@ -50,8 +49,7 @@ class Assembly:
     def __init__(self, config: CaptureConfig, relations: Relations, position: Position) -> None:
         self._config, self.relations = config, relations
         self._base: Position = {k: v for k, v in position.items() if k not in ("lsn", "skip")}
-        self._schemas: dict[str, str] = dict(position.get("schemas", {}))
-        self._keys: dict[str, str] = dict(position.get("keys", {}))
+        self.known = KnownTables(position)
         self._admitted: Relation | None = None
         self._occupancy = Occupancy()
         self.handed = position
@@ -67,11 +65,7 @@ class Assembly:
         """Changes of this transaction so far, by which `skip` counts."""
         self._order = 0
         """Events of it so far, as readers count them."""
-        self._outbox_prefix = config.option("outbox_prefix", "")
-        self._outbox: Router | None = None
-        if self._outbox_prefix:
-            self._outbox = Router(config.name, self._outbox_prefix, (*REQUIRED, *OPTIONAL))
-            relations.topics[self._outbox.dead_letters] = None
+        self._messages = Messages(config, relations)
         self.recent_xids: deque[int] = deque(maxlen=RECENT_XIDS)
         self.on_own_message: Callable[[LogicalMessage], None] | None = None
         self.on_key: Callable[[Relation, bytes | None], None] | None = None
@@ -80,6 +74,8 @@ class Assembly:
         """Told of each table that readers have nothing of."""
         self.on_redefined: Callable[[Relation], bool] = lambda now: self._read_anew(now.collection)
         """Told of each table that has another key; whether its rows will be read from the first one."""
+        self.on_renamed: Callable[[str], object] = lambda table: self._read_anew(table)
+        """Told of each name whose rows are another table's now, or nobody's: they are to be read."""
         self.on_doubt: Callable[[str, str], object] = lambda table, _where: self._read_anew(table)
         """Told which rows a transaction may have left where it did not say so: they are to be read."""
 
@@ -87,8 +83,7 @@ class Assembly:
 
     @property
     def position(self) -> Position:
-        told = {"lsn": self.lsn, "schemas": self._schemas, "keys": self._keys}
-        now: Position = {**self._base, **told}
+        now: Position = {**self._base, "lsn": self.lsn, **self.known.told()}
         seen = self._seen if self._in_transaction and not self._ignored else 0
         if skip := max(self._skip, seen):
             now["skip"] = skip
@@ -108,8 +103,7 @@ class Assembly:
         return self._bytes >= (TRANSACTION_BYTES_MAX if self._in_transaction else BATCH_BYTES)
 
     def take(self) -> Batch:
-        # The position's own dictionary changes with the next schema: a copy is handed over.
-        self.handed = {**self.position, "schemas": dict(self._schemas), "keys": {**self._keys}}
+        self.handed = self.position
         batch = Batch(self.handed, self._records, self._rows)
         self._records, self._bytes, self._rows = [], 0, 0
         return batch
@@ -289,39 +283,50 @@ class Assembly:
 
     def _relation(self, lsn: int, data: bytes, at: int) -> None:
         before, now = self.relations.learn(pgoutput.relation(data, at))
-        if self.on_key is not None and (before is None or before.digest != now.digest):
+        what = before and (before.digest, before.collection)
+        if self.on_key is not None and what != (now.digest, now.collection):
             self.on_key(now, None)
         if not self._ignored and self._seen >= self._skip:
             self.know(before, now, now.source(self._moment, lsn, self.lsn))
 
-    def know(self, before: Relation | None, now: Relation, source: str) -> None:
-        """Record a table's columns at this position, if readers do not know them yet."""
-        known = self._schemas.get(now.collection)
+    def know(self, before: Relation | None, now: Relation, source: str) -> bool:
+        """Record a table's columns at this position, if readers do not know them yet; whether they have had
+        another table's rows under its name."""
+        renamed = self.known.meet(now.collection, now.relation)
+        for name in renamed:
+            self._forget(now if name == now.collection else self.relations.named(now, name))
+        known = self.known.schemas.get(now.collection)
         if known in (None, now.digest):
-            self._keys.setdefault(now.collection, now.key_form)
+            self.known.note_key(now.collection, now.key_form)
         if known != now.digest:
             topic = self._config.schema_topic
             self.add([schema_record(topic, before, now, source, first=known is None)])
             if known is None and now.outbox is None:
                 self.on_unknown(now.collection)
-            self._schemas = {**self._schemas, now.collection: now.digest}
+            self.known.schemas[now.collection] = now.digest
+        return now.collection in renamed
+
+    def _forget(self, relation: Relation) -> None:
+        self.known.forget(relation.collection)
+        if relation.outbox is None:
+            self._tell_gone(relation, self.lsn)
+            self.on_renamed(relation.collection)
 
     def admit(self, relation: Relation, lsn: int) -> bool:
         """Before a row is written: where readers have the table's rows under keys of another form, they are
         told that all are gone, and all are read."""
         self._admitted, table = relation, relation.collection
-        if not is_redefined(self._keys, table, relation.key_form) or relation.outbox is not None:
+        if not self.known.is_redefined(table, relation.key_form) or relation.outbox is not None:
             return False
         if not self.on_redefined(relation):
             return False
-        source = relation.source(moment("incremental", time.time_ns() // 1000, None), lsn, self.lsn)
-        # No event of the transaction: a run that begins within it does not tell it again.
-        self.add([relation.encoder.truncated(source, f'{now_text()},"transaction":null')])
+        self._tell_gone(relation, lsn)
         return True
 
-    def stands_as(self, relation: Relation) -> bool:
-        """Whether readers have its rows under keys of this form."""
-        return is_known(self._keys, relation.collection, relation.key_form)
+    def _tell_gone(self, relation: Relation, lsn: int) -> None:
+        """No event of the transaction: a run that begins within it does not tell it again."""
+        source = relation.source(moment("incremental", time.time_ns() // 1000, None), lsn, self.lsn)
+        self.add([relation.encoder.truncated(source, f'{now_text()},"transaction":null')])
 
     def _read_anew(self, table: str) -> bool:
         self.note("snapshot", read_anew(self._base.get("snapshot", {}), table))
@@ -337,16 +342,9 @@ class Assembly:
         elif message.transactional:
             self._seen += 1
             if self._seen > self._skip:
-                self.add([self._message_record(message, self._time_us, self._xid)])
+                self.add([self._messages.record(message, self._time_us, self._xid)])
         elif message.lsn >= self.lsn:
-            self.add([self._message_record(message, time.time_ns() // 1000, None)])
+            self.add([self._messages.record(message, time.time_ns() // 1000, None)])
         if not message.transactional and message.lsn >= self.lsn and not self._in_transaction:
             # The server skips such a message when it is told to start behind its first byte.
             self.lsn = message.lsn + 1
-
-    def _message_record(self, message: LogicalMessage, time_us: int, xid: int | None) -> Record:
-        if self._outbox is not None and message.prefix == self._outbox_prefix:
-            event = self._outbox.message(message.content)
-            self.relations.topics[event[0]] = None
-            return event
-        return message_record(self._config.name, message, now_text(), time_us, xid)

@@ -32,7 +32,8 @@ SELECT has_table_privilege(c.oid, 'SELECT'), c.relreplident::text,
        EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary
                AND i.indimmediate),
        pg_has_role(c.relowner, 'USAGE'),
-       EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
+       EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary),
+       NOT row_security_active(c.oid)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %s AND c.relname = %s
 """
@@ -161,9 +162,12 @@ def _tables(
         return
     owned = True
     for schema, name in wanted:
-        readable, identity, keyed, owner, primary = _one(connection, _TABLE, schema, name)
+        told = _one(connection, _TABLE, schema, name)
+        readable, identity, keyed, owner, primary, whole = told
         owned = owned and owner
         yield from _table(identifier(schema, name), readable, identity, keyed, role)
+        if not whole:
+            yield _hidden(identifier(schema, name), role)
         if identity == "f" and not primary:
             yield _keyless(config, schema, name)
     ok = bool(exists) or (may and owned)
@@ -191,6 +195,12 @@ def _table(shown: str, readable: bool, identity: str, keyed: bool, role: str) ->
         sentence += "; the server will refuse its updates and deletes once it is published"
     remedy = f"ALTER TABLE {shown} REPLICA IDENTITY FULL;  -- or add a primary key"
     yield Finding(f"identity of {shown}", known, sentence, None if known else remedy)
+
+
+def _hidden(shown: str, role: str) -> Finding:
+    sentence = f"row-level security keeps rows of {shown} from {role}: a snapshot would lack them"
+    remedy = f"ALTER ROLE {identifier(role)} BYPASSRLS;  -- as a superuser"
+    return Finding(f"every row of {shown}", False, sentence, remedy)
 
 
 def _keyless(config: CaptureConfig, schema: str, name: str) -> Finding:

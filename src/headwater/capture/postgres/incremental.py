@@ -72,15 +72,16 @@ class Incremental:
         # Renamed, attached, or published by somebody: rows that do not change are read, too.
         assembly.on_unknown = lambda table: self.queue([table])
         assembly.on_redefined = self._redefined
+        assembly.on_renamed = self._from_its_first_row
         assembly.on_doubt = lambda table, where: self.queue([entry(table, where)])
         # A table that was added since is read while the others go on.
         known, published = position.get("schemas", {}), self._published()
         self.queue([table.collection for table in published if table.collection not in known])
-        self._partitions = partitions.Partitions(position.get("leaves"))
+        self._partitions = partitions.Partitions(config, position.get("leaves"))
         self._look()
 
     def _look(self) -> None:
-        """Partitions that came with their rows are read; of those that left it is told."""
+        """Partitions that came with their rows are read; what some have left, from its first row on."""
         came, told = self._partitions.look(self._connection, self._publication)
         self.queue([*came])
         self._given_up = told or self._given_up
@@ -122,11 +123,8 @@ class Incremental:
 
     def _requested(self, wanted: list[str], where: str, anew: bool, lsn: int) -> list[Entry]:
         outbox = outbox_place(self._config)
-        published = [
-            table.collection
-            for table in self._published()
-            if (table.namespace, table.name) != outbox
-        ]
+        places = {(t.namespace, t.name): t.collection for t in self._published()}
+        published = [name for place, name in places.items() if place != outbox]
         found = [name for name in wanted or published if name in published]
         if anew:
             self._begin_anew(found, lsn)
@@ -143,7 +141,8 @@ class Incremental:
                 continue
             if self._state["queue"][:1] == [table.collection]:
                 self._state["after"] = self._window = None
-            if table.collection in self._assembly.position["schemas"]:
+            self._assembly.known.meet(table.collection, table.relation)
+            if table.collection in self._assembly.known.schemas:
                 self._assembly.truncate(lsn, self._relations.of_table(table))
 
     def _redefined(self, relation: Relation) -> bool:
@@ -155,6 +154,11 @@ class Incremental:
                 "none; give it a primary key, or start over: headwater capture run --resnapshot"
             )
             return False
+        self._from_its_first_row(name)
+        return True
+
+    def _from_its_first_row(self, name: str) -> None:
+        """Whatever was read of it, or was to be."""
         if self._window is not None and self._window.table.collection == name:
             self._window.again = True
         others = [each for each in self._state["queue"] if table_of(each) != name]
@@ -162,7 +166,6 @@ class Incremental:
             self._state["after"] = None
         self._state["queue"] = others
         self.queue([name])
-        return True
 
     def _key(self, relation: Relation, key: bytes | None) -> None:
         window = self._window
@@ -178,8 +181,7 @@ class Incremental:
         lsn = assembly.lsn
         source = relation.source(moment("incremental", time.time_ns() // 1000, None), lsn, lsn)
         rest = f'{now_text()},"transaction":null'
-        assembly.know(None, relation, source)
-        if assembly.admit(relation, lsn):
+        if assembly.know(None, relation, source) or assembly.admit(relation, lsn):
             return  # as nothing else was written since: it is read from its first row
         created = relation.encoder.created
         rows = copy_rows.rows(window.data, relation.converters)
@@ -229,8 +231,8 @@ class Incremental:
         identity = uuid.uuid4().hex
         relation = self._relations.of_table(table)
         # One of another key is no place to go on from: `_emit` will find that all is to be read.
-        after = self._state["after"] if self._assembly.stands_as(relation) else None
-        key = table.key()
+        stands = self._assembly.known.stands_as(table.collection, relation.key_form)
+        after, key = self._state["after"] if stands else None, table.key()
         with plain():
             self._mark(LOW, identity)
             self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")

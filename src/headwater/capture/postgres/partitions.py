@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from headwater.capture.config import CaptureConfig
+from headwater.capture.postgres import requests
 from headwater.capture.postgres.catalog import Catalog, Table
 from headwater.capture.postgres.connection import Connection, plain
 
+OPTIONS = ("partitions_as", "read_moved_rows")
 Leaves = dict[str, list[int]]
 _LEAVES = """
 SELECT relid::oid::int8 FROM pg_partition_tree(%s::oid) WHERE isleaf AND relid <> %s::oid ORDER BY 1
@@ -43,12 +46,18 @@ def part_of(connection: Connection, table: Table, leaf: int) -> Table | None:
     return None if row is None else replace(table, leaf=row[0])
 
 
+def reads_moved_rows(config: CaptureConfig) -> bool:
+    """Whether a table is read anew that has lost rows with a partition."""
+    return bool(config.option("read_moved_rows", True))
+
+
 class Partitions:
     """Those that readers have the rows of."""
 
-    def __init__(self, known: Leaves | None) -> None:
+    def __init__(self, config: CaptureConfig, known: Leaves | None) -> None:
         """None: a position that does not say it."""
         self._known = known
+        self._reads = reads_moved_rows(config)
 
     @property
     def leaves(self) -> Leaves:
@@ -57,11 +66,14 @@ class Partitions:
     def look(
         self, connection: Connection, publication: str
     ) -> tuple[list[dict[str, str]], str | None]:
-        """What is to be read of new ones, and a sentence about those that are not there any more."""
+        """What is to be read of new ones, and a sentence about those that are not there any more; what they
+        have left is asked for, behind the last of their changes."""
         now = leaves(connection, publication)
         before = now if self._known is None else self._known
-        self._known = now
-        return _came(before, now), _gone(before, now)
+        self._known, lost = now, _gone(before, now)
+        if lost and self._reads:
+            requests.request(connection, [*lost], anew=True)
+        return _came(before, now), _told(lost) if lost and not self._reads else None
 
 
 def _came(before: Leaves, now: Leaves) -> list[dict[str, str]]:
@@ -73,12 +85,15 @@ def _came(before: Leaves, now: Leaves) -> list[dict[str, str]]:
     ]
 
 
-def _gone(before: Leaves, now: Leaves) -> str | None:
+def _gone(before: Leaves, now: Leaves) -> dict[str, int]:
     fewer = {t: len({*before[t]} - {*found}) for t, found in now.items() if t in before}
-    told = [f"{table} has lost {count} partitions" for table, count in fewer.items() if count]
-    if not told:
-        return None
+    return {table: count for table, count in fewer.items() if count}
+
+
+def _told(lost: dict[str, int]) -> str:
+    """Where their rows are to stay."""
+    tables = "; ".join(f"{table} has lost {count} partitions" for table, count in lost.items())
     return (
-        f"{'; '.join(told)}, and the server told of none of their rows, which stay with readers: to "
-        "have them go, start over: headwater capture run --resnapshot"
+        f"{tables}, and the server told of none of their rows, which stay with readers "
+        "(read_moved_rows = false): to have them go, start over: headwater capture run --resnapshot"
     )

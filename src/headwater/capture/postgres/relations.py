@@ -152,6 +152,12 @@ class Relations:
         self.by_number[message.relation] = relation
         return before, relation
 
+    def named(self, relation: Relation, collection: str) -> Relation:
+        """The same table under a name that it had."""
+        namespace, _, name = collection.partition(".")
+        key = {relation.columns[place].name for place in relation.encoder.key_places}
+        return self._make(relation.relation, namespace, name, relation.columns, key)
+
     def of_table(self, table: Table) -> Relation:
         """The same from the catalogue, for a snapshot."""
         not_null = {column.name for column in table.columns if column.not_null}

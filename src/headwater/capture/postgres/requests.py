@@ -2,7 +2,8 @@
 `incremental`), and those of others, as records.
 
 {"tables": ["public.orders"], "where": "total > 100"}    read these again
-{"tables": ["public.orders"], "anew": true}              published just now: from the first row
+{"tables": ["public.orders"], "anew": true}              published just now, or with fewer partitions: from
+                                                         the first row, after a truncate event
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from headwater.capture.change import Record
 from headwater.capture.config import CaptureConfig
 from headwater.capture.envelope import dumps, quote
 from headwater.capture.errors import Misconfigured
+from headwater.capture.outbox import OPTIONAL, REQUIRED, Router
 from headwater.capture.postgres.catalog import Catalog, Table
 from headwater.capture.postgres.connection import Connection, identifier, literal, plain
 from headwater.capture.postgres.pgoutput import LogicalMessage
-from headwater.capture.postgres.relations import outbox_place
+from headwater.capture.postgres.relations import Relations, now_text, outbox_place
 from headwater.capture.source import Range, check_range
 
 REQUEST = "headwater.snapshot"
@@ -34,9 +36,12 @@ def parse(content: str) -> tuple[list[str], str, bool] | None:
         return None
 
 
-def request(connection: Connection, tables: list[str], where: str | None = None) -> None:
+def request(
+    connection: Connection, tables: list[str], where: str | None = None, *, anew: bool = False
+) -> None:
     """Tell the capture that runs, through the database's own log."""
-    asked = {"tables": tables} if where is None else {"tables": tables, "where": where}
+    asked: dict[str, object] = {"tables": tables} | ({} if where is None else {"where": where})
+    asked |= {"anew": True} if anew else {}
     with plain():
         connection.execute("SELECT pg_logical_emit_message(true, %s, %s)", [REQUEST, dumps(asked)])
 
@@ -93,9 +98,26 @@ def condition(table: Table, within: Range) -> str:
     return " AND ".join(parts)
 
 
-def message_record(
-    name: str, message: LogicalMessage, now: str, time_us: int, xid: int | None
-) -> Record:
+class Messages:
+    """Logical messages of others as records: events of the outbox, or for readers of messages."""
+
+    def __init__(self, config: CaptureConfig, relations: Relations) -> None:
+        self._name, self._topics = config.name, relations.topics
+        self._prefix = config.option("outbox_prefix", "")
+        self._outbox: Router | None = None
+        if self._prefix:
+            self._outbox = Router(config.name, self._prefix, (*REQUIRED, *OPTIONAL))
+            self._topics[self._outbox.dead_letters] = None
+
+    def record(self, message: LogicalMessage, time_us: int, xid: int | None) -> Record:
+        if self._outbox is not None and message.prefix == self._prefix:
+            event = self._outbox.message(message.content)
+            self._topics[event[0]] = None
+            return event
+        return _record(self._name, message, now_text(), time_us, xid)
+
+
+def _record(name: str, message: LogicalMessage, now: str, time_us: int, xid: int | None) -> Record:
     """A message of somebody else's, for readers of the capture of that name."""
     value = (
         f'{{"op":"m"{now},'

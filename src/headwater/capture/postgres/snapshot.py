@@ -22,11 +22,11 @@ from typing import Any
 
 from headwater.capture.change import Batch, Position, Progress, Record
 from headwater.capture.config import CaptureConfig
-from headwater.capture.key_forms import is_known
 from headwater.capture.postgres import copy_rows, table_lock
 from headwater.capture.postgres.catalog import Table
 from headwater.capture.postgres.chunks import CHUNK_BYTES, boundary, chunk_query, chunk_rows
 from headwater.capture.postgres.connection import Connection, connect, literal, plain
+from headwater.capture.postgres.known_tables import KnownTables
 from headwater.capture.postgres.relations import (
     Relation,
     Relations,
@@ -104,20 +104,18 @@ class Snapshot:
     def _begin(self, table: Table, relation: Relation) -> list[Record]:
         """Note that the table has been begun; its schema, and for a second beginning a truncate."""
         records, source = list[Record](), self._source(relation)
-        keys = self._position.get("keys", {})
-        redefined = not is_known(keys, table.collection, relation.key_form)
+        known = KnownTables(self._position)
+        redefined = not known.stands_as(table.collection, relation.key_form)
         begun = self._state.get("table") == table.collection and not redefined
         doubled = not table.key() and (begun or self._state.get("rest"))
         anew = doubled or redefined or (self._state.get("again") and not begun)
         if anew and relation.outbox is None:
             records.append(relation.encoder.truncated(source, self._rest()))
-        schemas = self._position.get("schemas", {})
-        if schemas.get(table.collection) != relation.digest:
+        if known.schemas.get(table.collection) != relation.digest:
             topic = self._config.schema_topic
             records.append(schema_record(topic, None, relation, source, first=True))
-            schemas = {**schemas, table.collection: relation.digest}
-        keys = {**keys, table.collection: relation.key_form}
-        self._position = {**self._position, "schemas": schemas, "keys": keys}
+        known.begin(table.collection, table.relation, relation.digest, relation.key_form)
+        self._position = {**self._position, **known.told()}
         if not begun:
             self._finish(self._state["done"])
             self._state = {**self._state, "table": table.collection, "after": None}

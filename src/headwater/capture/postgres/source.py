@@ -31,7 +31,7 @@ from headwater.capture.postgres.stream import Stream
 from headwater.capture.source import WHOLE, Finding, Range
 
 OPTIONS = {"slot", "publication", "streaming", "chunk_rows", "snapshot_workers", "snapshot_from"}
-OPTIONS |= {"slot_budget_mb", "slot_lost", "silence_s", "outbox_prefix", "partitions_as"}
+OPTIONS |= {"slot_budget_mb", "slot_lost", "silence_s", "outbox_prefix", *partitions.OPTIONS}
 
 WARN_BYTES = 1 << 30
 """Of WAL kept for a slot without a budget of its own: from here on it is told."""

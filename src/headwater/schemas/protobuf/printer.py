@@ -19,6 +19,7 @@ from google.protobuf.descriptor_pb2 import (
 from google.protobuf.message import Message
 
 from headwater.schemas.protobuf import literals
+from headwater.schemas.protobuf.field_numbers import by_number
 
 _F = FieldDescriptorProto
 _TYPES = {
@@ -96,11 +97,10 @@ class _Printer:
             for each in message.field
             if each.type == _F.TYPE_GROUP
         }
-        fields = list(message.field)
-        if self._is_normalized:
-            fields.sort(key=lambda each: each.number)
+        makers, fields = {*entries, *groups}, list(message.field)
+        fields = by_number(fields, makers) if self._is_normalized else fields
         written: set[int] = set()
-        plain = [each for each in message.nested_type if each.name not in {*entries, *groups}]
+        plain = [each for each in message.nested_type if each.name not in makers]
         places = {each.name: n for n, each in enumerate(message.nested_type)}
         for field in fields:
             made = places.get(

@@ -16,7 +16,9 @@ from headwater.client.connection import Disconnected
 from headwater.client.constants import TopicPartition
 from headwater.client.errors import ClientError
 
-WAIT_MS = 500
+WAIT_MS, LONG_WAIT_MS = 500, 2000
+QUIET_WAITS = 10
+"""After so many without anything, one lasts long: an idle project asks less, and takes as long to stop."""
 LOOK_EVERY_S = 5.0
 """Who is told again and again that nothing has come looks so often by itself: partitions may be new."""
 _AGAIN_S = 0.05
@@ -31,18 +33,24 @@ class Arrival:
         self._asking = threading.Lock()
         self._came = threading.Condition()
         self._leaders: dict[int, list[TopicPartition]] | None = None
+        self._quiet_waits = 0
         self._quiet: Mapping[TopicPartition, int] | None = None
         """After which position nothing had come when the broker was last asked."""
+
+    @property
+    def wait_ms(self) -> int:
+        """How long the broker may take to say that nothing has come."""
+        return WAIT_MS if self._quiet_waits < QUIET_WAITS else LONG_WAIT_MS
 
     def close(self) -> None:
         connect.cluster(self._client).close()
 
     def wait(self, position: Mapping[TopicPartition, int], stopped: threading.Event) -> bool:
-        """Until something may have come after this position, or half a second has passed without anything
+        """Until something may have come after this position, or `wait_ms` have passed without anything
         (False)."""
         if not self._asking.acquire(blocking=False):
             with self._came:
-                told = self._came.wait(WAIT_MS / 1000)
+                told = self._came.wait(self.wait_ms / 1000)
                 return not (told and self._quiet == position)
         found: bool | None = None
         try:
@@ -51,6 +59,7 @@ class Arrival:
                 stopped.wait(_AGAIN_S)
             return found is not False
         finally:
+            self._quiet_waits = self._quiet_waits + 1 if found is False else 0
             self._asking.release()
             with self._came:
                 self._quiet = dict(position) if found is False else None
@@ -73,9 +82,9 @@ class Arrival:
                 self._leaders = None if -1 in self._leaders else self._leaders
                 return None
             ((leader, places),) = self._leaders.items()
-            began = time.monotonic()
+            began, wait_ms = time.monotonic(), self.wait_ms
             wanted = {place: position[place] for place in places}
-            body = batches.request(wanted, self._isolation, bytes_max=1, wait_ms=WAIT_MS)
+            body = batches.request(wanted, self._isolation, bytes_max=1, wait_ms=wait_ms)
             answer = cluster.node(leader, "wait").ask(connection.FETCH, body, batches.VERSION)
         except (Disconnected, connect.TryAgain, ClientError):
             cluster.forget()
@@ -87,7 +96,7 @@ class Arrival:
             return None
         if any(each.records for each in found):
             return True
-        return False if time.monotonic() - began > WAIT_MS / 2000 else None
+        return False if time.monotonic() - began > wait_ms / 2000 else None
 
 
 def _places(leaders: Mapping[int, list[TopicPartition]]) -> set[TopicPartition]:

@@ -16,15 +16,18 @@ from headwater.views.order import quoted
 from headwater.views.tables import bad_values
 from headwater.views.tables.bad_values import BadValue, Refuse, reason_for
 from headwater.views.tables.json_parts import (
-    BROKEN,
-    has_key_twice,
     is_broken,
-    may_be_rounded,
     part,
-    with_broken,
 )
 from headwater.views.tables.record_keys import key_row, one_zero
-from headwater.views.tables.spellings import is_misread, is_whole
+from headwater.views.tables.spellings import is_whole
+from headwater.views.tables.value_forms import (
+    ENVELOPE,
+    fits_one_parse,
+    from_forms,
+    may_be_quick,
+    parsed,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,8 +36,6 @@ if TYPE_CHECKING:
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 """Of the log's records, those that are needed."""
-_ENVELOPE = ("op", "before", "after")
-_OURS = (*_ENVELOPE, "payload", "schema")
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,15 @@ class Decoder:
     small batch more than all the rest.
     """
 
-    def __init__(self, tables: Sequence[Table], refuse: Refuse = bad_values.stop) -> None:
-        """`refuse` gets the values that cannot be read, before any change of the batch is handed out."""
+    def __init__(
+        self, tables: Sequence[Table], refuse: Refuse = bad_values.stop, *, plainly: bool = False
+    ) -> None:
+        """`refuse` gets the values that cannot be read, before any change of the batch is handed out.
+        `plainly`: each value is parsed once, and `doubt` says of which that does not decide; what such
+        a record changes is then not told. Of tables that `may_be_quick` alone."""
         self._tables = tables
         self._refuse = refuse
+        self._plainly = plainly
         self._prepared: tuple[list[Column], ...] | None = None
 
     def frame(self, records: DataFrame, *more: str) -> DataFrame:
@@ -146,7 +152,7 @@ class Decoder:
         ]
         for n, table in enumerate(self._tables):
             if may_be_quick(table):
-                own = F.when(F.col("topic") == table.topic, _parsed(table))
+                own = F.when(F.col("topic") == table.topic, parsed(table))
                 columns.append(own.alias(f"parsed{n}"))
         return columns
 
@@ -156,18 +162,23 @@ class Decoder:
 
         columns = [F.col(name) for name in ("topic", "p", "o")]
         columns.append(F.col("value").isNull().alias("empty"))
-        bad = ~F.col("whole")
+        bad, doubt = ~F.col("whole"), F.lit(False)
         for n, table in enumerate(self._tables):
-            said = _said(table, n)
+            said = _said(table, n, plainly=self._plainly)
             bad = bad | F.coalesce(said.pop("bad"), F.lit(False))
+            if self._plainly:
+                mine = (F.col("topic") == table.topic) & F.col("value").isNotNull()
+                doubt = doubt | (mine & ~F.coalesce(fits_one_parse(table, n), F.lit(False)))
             columns += [each.alias(f"{name}{n}") for name, each in said.items()]
-        return [*columns, F.when(bad, F.col("value")).alias("bad")]
+        columns.append(F.when(bad, F.col("value")).alias("bad"))
+        return [*columns, doubt.alias("doubt")] if self._plainly else columns
 
     def _changing(self) -> list[Column]:
         from pyspark.sql import functions as F  # noqa: N812
 
         own = [_change(table, n).alias(f"t{n}") for n, table in enumerate(self._tables)]
-        return [*(F.col(name) for name in ("topic", "p", "o", "bad")), *own]
+        names = ["topic", "p", "o", "bad", *(["doubt"] if self._plainly else [])]
+        return [*(F.col(name) for name in names), *own]
 
 
 def state_schema(table: Table, spark: object) -> StructType:
@@ -186,41 +197,20 @@ def state_schema(table: Table, spark: object) -> StructType:
 # ---- one value in all its forms -----------------------------------------------------------------------
 
 
-def _parsed(table: Table) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return with_broken(F.col("value").cast("string"), _forms(table))
-
-
-def _forms(table: Table) -> StructType:
-    from pyspark.sql.types import StringType, StructField, StructType
-
-    either = [
-        *table.row.fields,
-        StructField("op", StringType()),
-        StructField("before", table.before),
-        StructField("after", table.row),
-    ]
-    wrapped = [StructField("payload", StructType(either)), StructField("schema", StringType())]
-    return StructType([*either, *wrapped])
-
-
-def _said(table: Table, number: int) -> dict[str, Column]:
-    """The parts of a value, null in records of other topics and in those without a value."""
+def _said(table: Table, number: int, *, plainly: bool) -> dict[str, Column]:
+    """The parts of a value, null in records of other topics and in those without a value; `plainly`: as if it
+    fitted."""
     from pyspark.sql import functions as F  # noqa: N812
 
     mine = (F.col("topic") == table.topic) & F.col("value").isNotNull()
-    said = _strictly(table)
     if may_be_quick(table):
-        parsed = F.col(f"parsed{number}")
-        fits = parsed.isNotNull() & parsed[BROKEN].isNull()
-        fits = fits & ~is_misread(F.col("value"), _forms(table))
-        if (doubt := may_be_rounded(F.col("value"), table.row)) is not None:
-            fits = fits & ~doubt
-        if (twice := has_key_twice(parsed, _forms(table))) is not None:
-            fits = fits & ~twice
-        quick = {**_from_forms(table, parsed), "bad": F.lit(False)}
-        said = {name: F.when(fits, quick[name]).otherwise(said[name]) for name in said}
+        said = {**from_forms(table, F.col(f"parsed{number}")), "bad": F.lit(False)}
+        if not plainly:
+            fits, strictly = fits_one_parse(table, number), _strictly(table)
+            said = {name: F.when(fits, said[name]).otherwise(strictly[name]) for name in said}
+    else:
+        assert not plainly, table.topic
+        said = _strictly(table)
     said = {name: F.when(mine, each) for name, each in said.items()}
     return {**said, "by": F.when(F.col("topic") == table.topic, _key_row(table))}
 
@@ -229,9 +219,7 @@ def _change(table: Table, number: int) -> Column:
     """struct<c0, c1, …, gone, emptied, m0, …>, null in records of other topics."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    op, before, after, plain, by = (
-        F.col(f"{name}{number}") for name in (*_ENVELOPE, "plain", "by")
-    )
+    op, before, after, plain, by = (F.col(f"{name}{number}") for name in (*ENVELOPE, "plain", "by"))
     change = F.when(F.col("empty"), _deleted_by_key(table, by))
     change = change.otherwise(_from_parts(table, op, before, after, plain, by))
     return F.when(F.col("topic") == table.topic, change)
@@ -266,11 +254,6 @@ def _why(table: Table, value: bytes | None, lacks: str | None) -> str:
     return reason_for(value.decode(errors="replace"), table.row)
 
 
-def may_be_quick(table: Table) -> bool:
-    """Whether one parse can tell all forms of a value apart."""
-    return not any(name.lower() in _OURS for name in table.row.names)
-
-
 def change_names(table: Table) -> list[str]:
     """The columns of a table's changes."""
     return [
@@ -282,18 +265,6 @@ def change_names(table: Table) -> list[str]:
     ]
 
 
-def _from_forms(table: Table, parsed: Column) -> dict[str, Column]:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    payload = parsed["payload"]
-    # Debezium's converter says the schema beside; a row may have a column named payload by itself.
-    wrapped = payload.isNotNull() & (parsed["schema"].isNotNull() | payload["op"].isNotNull())
-    said = {name: F.when(wrapped, payload[name]).otherwise(parsed[name]) for name in _ENVELOPE}
-    plain = F.when(wrapped, F.struct(*(payload[name].alias(name) for name in table.row.names)))
-    plain = plain.otherwise(F.struct(*(parsed[name].alias(name) for name in table.row.names)))
-    return {**said, "plain": plain}
-
-
 def _strictly(table: Table) -> dict[str, Column]:
     """As `hw.table` reads changes one by one: every part by itself, and whatever does not fit is bad."""
     from pyspark.sql import functions as F  # noqa: N812
@@ -303,7 +274,7 @@ def _strictly(table: Table) -> dict[str, Column]:
         beside.isNotNull() | F.get_json_object(payload, "$.op").isNotNull()
     )
     inner = F.when(wrapped, payload).otherwise(F.col("value"))
-    op, before, after = (F.get_json_object(inner, f"$.{name}") for name in _ENVELOPE)
+    op, before, after = (F.get_json_object(inner, f"$.{name}") for name in ENVELOPE)
     is_envelope = op.isNotNull() & (before.isNotNull() | after.isNotNull() | (op == "t"))
     is_envelope = F.coalesce(is_envelope, F.lit(False))
     parts = {

@@ -24,8 +24,9 @@ import pyarrow as pa
 
 from headwater.views.tables.arrow_values import Fit, Unfit, fit_of, key_text_of
 from headwater.views.tables.bad_values import Refuse, stop
-from headwater.views.tables.decoder import Decoder, Table, may_be_quick
+from headwater.views.tables.decoder import Decoder, Table
 from headwater.views.tables.record_reader import Change, Read, ReadOne, TableReader
+from headwater.views.tables.value_forms import may_be_quick
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,0 +1,135 @@
+"""Rows that come or go without an event for each: with a name, with a partition, with a table in the place of
+another."""
+
+from __future__ import annotations
+
+from tests.capture.contract import subject
+from tests.capture.contract.subject import Subject, needs
+
+
+@needs(subject.RENAME, subject.ROWS_FOLLOW)
+def test_tables_that_swap_their_names_swap_their_rows(shop: Subject) -> None:
+    _two_tables(shop)
+    shop.snapshot()
+    shop.execute(*_swap(shop))
+    shop.set("t", 3, 30)
+    shop.stream()
+    shop.set("u", 1, 10)
+    shop.stream()
+    for table in ("t", "u"):
+        assert shop.fold(table) == shop.select(table), table
+
+
+@needs(subject.RENAME, subject.ROWS_FOLLOW)
+def test_tables_that_swapped_their_names_while_nobody_read_swap_their_rows_if_one_changes(
+    shop: Subject,
+) -> None:
+    _two_tables(shop)
+    shop.snapshot()
+    shop.stream()
+    shop.execute(*_swap(shop))
+    shop.set("u", 1, 10)
+    shop.stream()
+    for table in ("t", "u"):
+        assert shop.fold(table) == shop.select(table), table
+
+
+@needs(subject.RENAME, subject.ROWS_FOLLOW)
+def test_tables_that_swap_their_names_while_a_snapshot_is_read_swap_their_rows(
+    shop: Subject,
+) -> None:
+    shop.options = {"chunk_rows": 500}
+    shop.create("t")
+    shop.insert("t", 1, 1_200)
+    shop.create("u")
+    shop.insert("u", 2_001, 3_200)
+    shop.snapshot(batches=3)
+    shop.execute(*_swap(shop))
+    shop.set("t", 2_001, 30)
+    shop.set("u", 1, 10)
+    shop.snapshot()
+    shop.stream()
+    for table in ("t", "u"):
+        assert shop.fold(table) == shop.select(table), table
+
+
+@needs(subject.RENAME, subject.COLUMNS)
+def test_a_name_that_a_table_has_left_has_no_rows(shop: Subject) -> None:
+    _two_tables(shop)
+    shop.snapshot()
+    shop.execute("ALTER TABLE t RENAME TO w")
+    shop.insert("w", 5, 5)
+    shop.stream()
+    assert shop.fold("t") == []
+    assert shop.fold("w") == shop.select("w")
+
+
+@needs(subject.PARTITIONS)
+def test_rows_that_come_and_go_with_a_partition_come_and_go_for_readers(shop: Subject) -> None:
+    shop.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, n int, s varchar(9)) PARTITION BY RANGE (id) (PARTITION a "
+        "VALUES LESS THAN (10), PARTITION b VALUES LESS THAN (20), PARTITION c VALUES LESS THAN (30))",
+        "CREATE TABLE u (id int PRIMARY KEY, n int, s varchar(9))",
+    )
+    for first in (1, 11, 21):
+        shop.insert("t", first, first + 1)
+    shop.insert("u", 13, 14)
+    shop.snapshot()
+    for what in (
+        "TRUNCATE PARTITION a",
+        "EXCHANGE /* both ways */ PARTITION `b` WITH TABLE u",
+        "EXCHANGE PARTITION b WITH TABLE `u`",
+        "DROP PARTITION b",
+        "COMMENT 'a DROP PARTITION that is none'",
+    ):
+        shop.execute(f"ALTER TABLE t {what}")
+        shop.stream()
+        for table in ("t", "u"):
+            assert shop.fold(table) == shop.select(table), (what, table)
+    read_again = [op for op, _ in shop.changes("t")].count("t")
+    assert read_again == 4
+
+
+@needs(subject.PARTITIONS)
+def test_rows_that_went_with_a_partition_are_only_told_of_where_that_is_wanted(
+    shop: Subject,
+) -> None:
+    shop.options = {"read_moved_rows": False}
+    shop.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, n int, s varchar(9)) PARTITION BY RANGE (id) (PARTITION a "
+        "VALUES LESS THAN (10), PARTITION b VALUES LESS THAN (20))"
+    )
+    shop.insert("t", 1, 1)
+    shop.snapshot()
+    shop.execute("ALTER TABLE t TRUNCATE PARTITION a")
+    shop.stream()
+    assert [op for op, _ in shop.changes("t")] == ["r"]
+    told = [value for topic, _, value in shop.records if topic.endswith(".schema-changes")]
+    assert told[-1]["moves_rows"]
+
+
+@needs(subject.REPLACE)
+def test_a_table_that_is_put_in_the_place_of_another_has_none_of_its_rows(shop: Subject) -> None:
+    _two_tables(shop)
+    shop.snapshot()
+    shop.execute("CREATE OR REPLACE TABLE t (id int PRIMARY KEY, z text)")
+    shop.execute("INSERT INTO t VALUES (7, 'new')")
+    shop.execute("CREATE OR REPLACE TABLE u AS SELECT id + 100 AS id, z FROM t")
+    shop.stream()
+    assert shop.fold("t") == [{"id": 7, "z": "new"}]
+    assert [op for op, _ in shop.changes("u")] == ["r", "r", "t", "c"]
+
+
+def _two_tables(shop: Subject) -> None:
+    shop.create("t")
+    shop.insert("t", 1, 2)
+    shop.create("u")
+    shop.insert("u", 3, 4)
+
+
+def _swap(shop: Subject) -> list[str]:
+    names = (("t", "x"), ("u", "t"), ("x", "u"))
+    if subject.PARTITIONS in shop.can:
+        return [f"RENAME TABLE {', '.join(f'{old} TO {new}' for old, new in names)}"]
+    renames = [f"ALTER TABLE {old} RENAME TO {new}" for old, new in names]
+    return ["; ".join(["BEGIN", *renames, "COMMIT"])]
