@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from headwater.record import batch as batches
 from headwater.record import forms, varint
 from headwater.record.errors import RecordError
-from headwater.record.keys import each_key
+from headwater.record.keys import each_key, pick, read_keys
 from headwater.record.records import Record, build, decode
 
 
@@ -21,10 +21,17 @@ def outcomes(seed: int, count: int) -> Iterator[str]:
         said = [
             _outcome(lambda batch=batch: batches.validate_produced(batch, headers_max=60)),
             _outcome(lambda batch=batch: list(each_key(batch))),
+            _outcome(lambda batch=batch: _picked(batch)),
             _outcome(lambda batch=batch: decode(batch)),
             _outcome(lambda batch=batch: varint.read(batch, 61, len(batch), 10)),
         ]
         yield f"{number}: {' | '.join(said)}"
+
+
+def _picked(batch: bytes) -> object:
+    payload, count = bytes(batches.payload(batch)), batches.read_header(batch).record_count
+    keys, without_value = read_keys(payload, count)
+    return keys, without_value, pick(payload, list(range(0, count, 2)))
 
 
 def _outcome(function: Callable[[], object]) -> str:

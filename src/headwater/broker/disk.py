@@ -12,13 +12,18 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
+from typing import TypeVar
 
 from headwater.broker.supervisor import Supervisor
 
+T = TypeVar("T")
 Job = Callable[[], None]
 Finished = Callable[[BaseException | None], None]
 
+OPENERS = 8
+"""So many threads open the partitions at start."""
 TURN_S = 0.005
 """For so long results are delivered, or waiters told, in one turn of the event loop; then others have
 theirs."""
@@ -77,6 +82,16 @@ class DiskThreads:
             self._batches.put(None)
         for thread in self._threads:
             thread.join()
+
+
+async def side_by_side(function: Callable[[int], T], count: int) -> list[T]:
+    """What `function` makes of 0, 1, …, each in a thread of its own: for work that mostly waits for the disk.
+    All of it comes to its end, then the first error is raised."""
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(count, "headwater-disk") as threads:
+        work = [loop.run_in_executor(threads, function, number) for number in range(count)]
+        await asyncio.gather(*work, return_exceptions=True)
+    return [each.result() for each in work]
 
 
 def _outcome(job: Job) -> BaseException | None:

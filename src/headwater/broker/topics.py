@@ -21,7 +21,7 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker import internal_topics
 from headwater.broker.catalogue import Catalogue, Topic
-from headwater.broker.disk import DiskThreads
+from headwater.broker.disk import OPENERS, DiskThreads, side_by_side
 from headwater.broker.partition import Partition
 from headwater.broker.settings import Settings, check_topic_overrides
 from headwater.broker.supervisor import Supervisor
@@ -69,8 +69,7 @@ class Topics:
         self._supervisor = supervisor
 
     async def open_all(self) -> None:
-        """At start: every partition that the catalogue names. Folders of deleted topics are removed,
-        others set aside; an internal topic's configs are put right."""
+        """At start: every partition of the catalogue. Folders of deleted topics go, others are set aside."""
         known = {
             (topic.name, number): topic.id
             for topic in self._catalogue.topics.values()
@@ -79,9 +78,10 @@ class Topics:
         self._store.deleted = self._catalogue.deleted
         self._store.tidy(known)
         self._catalogue.deleted.clear()
-        for topic in tuple(self._catalogue.topics.values()):
-            topic = await self._put_right(topic)
-            self._open_found(topic)
+        topics = [await self._put_right(topic) for topic in tuple(self._catalogue.topics.values())]
+        await side_by_side(lambda share: self._open_some(topics, share), OPENERS)
+        self._store.count_producers()  # threads have counted
+        for topic in topics:
             self._adopt(topic, 0)
 
     async def _put_right(self, topic: Topic) -> Topic:
@@ -100,13 +100,13 @@ class Topics:
         for number in range(first, topic.partitions):
             self._store.open_log(topic.name, number, config, topic.id, is_new=is_new)
 
-    def _open_found(self, topic: Topic) -> None:
-        """At start: what cannot be read must not keep the others from being served."""
-        config = topic.log_config(self._settings)
-        whole = topic.name in internal_topics.KAFKAS
-        for number in range(topic.partitions):
-            if why := self._store.open_found(topic.name, number, config, topic.id, whole):
-                self.offline[topic.name, number] = why
+    def _open_some(self, topics: list[Topic], first: int) -> None:
+        """A share of all partitions. What cannot be read must not keep the others from being served."""
+        for topic in topics:
+            config, whole = topic.log_config(self._settings), topic.name in internal_topics.KAFKAS
+            for number in range(first, topic.partitions, OPENERS):
+                if why := self._store.open_found(topic.name, number, config, topic.id, whole):
+                    self.offline[topic.name, number] = why
 
     def _adopt(self, topic: Topic, first: int) -> None:
         """From here on `reconfigure` finds them; what was changed while they were opened counts, too."""

@@ -206,7 +206,7 @@ class Files:
 
     def read_bytes(self, path: Path) -> bytes | None:
         try:
-            return self.descriptors.with_room(path, path.read_bytes)
+            return self.descriptors.with_room(path, lambda: atomic_file.read(path))
         except FileNotFoundError:
             return None
 

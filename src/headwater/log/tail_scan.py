@@ -105,7 +105,7 @@ class TailScan:
             segment.saved_index_bytes = segment.saved_times_bytes = -1
         segment.next_offset = offset
         segment.max_timestamp, segment.max_timestamp_offset = segment.times.last()
-        segment.first_timestamp = _first_timestamp(segment)
+        segment.first_timestamp = time_lookup.first_timestamp(segment)
         segment.indexed_at = position
         tail = self._walk_known(segment, position, following)
         return self._walk_tail(segment, tail, following)
@@ -256,6 +256,8 @@ def _is_compacted(
 
 
 def _save_indexes(segment: Segment) -> None:
+    if not lookup.has_indexes(segment):
+        return  # nothing that could be wrong: they are made with their first entry, or at a clean stop
     try:
         segment.save_indexes()
     except OSError as error:  # a full disk: better none than wrong ones
@@ -272,10 +274,3 @@ def _write_again(segment: Segment, tail: int) -> None:
         position += len(data)
     if tail < segment.size:
         sync_file(segment.file)
-
-
-def _first_timestamp(segment: Segment) -> int | None:
-    try:
-        return batches.read_header(segment.file.read(0, batches.HEADER_BYTES)).max_timestamp
-    except RecordError:
-        return None  # an empty file, or damage that the scan or a reader will meet

@@ -87,3 +87,10 @@ def agrees(segment: Segment, timestamp: int, offset: int) -> bool:
     except CorruptBatch:
         return True
     return found is not None and found[1].max_timestamp == timestamp
+
+
+def first_timestamp(segment: Segment) -> int | None:
+    try:
+        return batches.read_header(segment.file.read(0, batches.HEADER_BYTES)).max_timestamp
+    except RecordError:
+        return None  # an empty file, or damage that the scan or a reader will meet

@@ -7,6 +7,7 @@ enough: numbers need no decoding (`read_keys`, `pick`).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from time import sleep
 
 from headwater.record import batch as batches
 from headwater.record import varint
@@ -16,6 +17,8 @@ from headwater.record.records import payload
 from headwater.record.varint import Buffer
 
 _INT64_MIN = -(1 << 63)
+_BREATH = (1 << 14) - 1
+"""After so many records other threads have their turn, as in `validate`."""
 
 
 def each_key(batch: Buffer, position: int = 0) -> Iterator[tuple[int, bytes | None, bool]]:
@@ -102,9 +105,10 @@ def read_keys(payload: bytes, count: int) -> tuple[list[bytes | None], list[int]
     without_value: list[int] = []
     append = keys.append
     position, end = 0, len(payload)
-    key: bytes | None
     try:
         for number in range(count):
+            if number & _BREATH == _BREATH:
+                sleep(0)
             length = payload[position]
             position += 1
             if length > 127:
@@ -127,12 +131,10 @@ def read_keys(payload: bytes, count: int) -> tuple[list[bytes | None], list[int]
             if length > 127:
                 length, position = varint.read(payload, position - 1, end)
             if length & 1:
-                key = None
+                append(None)
             else:
-                start = position
+                append(payload[position : position + (length >> 1)])
                 position += length >> 1
-                key = payload[start:position]
-            append(key)
             if payload[position] & 1:  # an odd length is negative: no value
                 without_value.append(number)
             if position >= record_end:
