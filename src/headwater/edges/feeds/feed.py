@@ -23,7 +23,7 @@ from headwater.edges.feeds.bodies import Body
 from headwater.edges.feeds.channels import DROPPED, Box, Change, Channel, Kind
 from headwater.edges.feeds.event_ids import Offsets, text_of
 from headwater.edges.feeds.follower import Batch, Follower
-from headwater.edges.feeds.history import Readers
+from headwater.edges.feeds.history import BUILD_BYTES, Readers
 from headwater.edges.feeds.recent import Fold, Recent
 from headwater.edges.feeds.request import Ask, Remembering
 from headwater.edges.feeds.wires import Item, Wire
@@ -230,7 +230,7 @@ class Feed:
         try:
             at: Offsets = dict.fromkeys(ends, 0)
             while any(at[p] < end for p, end in ends.items()):
-                piece = await self.readers.piece(self.topic, at, ends, self._plain)
+                piece = await self.readers.piece(self.topic, at, ends, self._plain, BUILD_BYTES)
                 fold.add(piece.items)
                 at = piece.position
             for items in self._pending:
@@ -240,7 +240,7 @@ class Feed:
             self._pending = []
         return fold
 
-    def _plain(self, records: list[Record]) -> list[Item]:
+    def _plain(self, records: list[Record], _at: Mapping[int, int]) -> list[Item]:
         return [Item(record, "", self._bodied(record)) for record in records]
 
     def _covers(self, offsets: Mapping[int, int]) -> bool:

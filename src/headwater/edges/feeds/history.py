@@ -6,7 +6,7 @@ back before the client takes the piece, so that a slow one holds nobody up and m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -21,12 +21,19 @@ READERS, AT_ONCE = 4, 3
 """Threads, and those of one sender."""
 WAITING_MAX = 1_000_000
 """As many as changefeeds are let in."""
-PIECE_BYTES = 1024**2
+PIECE_BYTES, BUILD_BYTES = 2 * 1024**2, 16 * 1024**2
+"""For one client; for the state of a topic, which is built once for all of them."""
+ITEM_BYTES = 1000
+"""Of an event in memory, besides those of its record and its body: many are small."""
+SLICE_RECORDS = 200
+"""Events are made of so many, until there are enough: a page of the log may have very many more."""
 PIECE_OFFSETS = 20_000
 """What is looked through at once: a filter may keep nothing of it, and a heartbeat is due in time."""
 
 
 Result = TypeVar("Result")
+Made = Callable[[list[Record], Mapping[int, int]], list[Item]]
+"""Events of records, for one who has come so far."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +56,11 @@ class Readers:
         topic: str,
         at: Mapping[int, int],
         ends: Mapping[int, int],
-        made: Callable[[list[Record]], list[Item]],
+        made: Made,
+        bytes_max: int = PIECE_BYTES,
     ) -> Piece:
         """From `at` towards `ends`, at least one step; `made` is called in the reader's thread."""
-
-        def work() -> Piece:
-            records, position = _read(self._client, topic, at, ends)
-            return Piece(made(records), position)
-
-        return await self.run(work)
+        return await self.run(lambda: _read(self._client, topic, (at, ends), made, bytes_max))
 
     async def run(self, function: Callable[[], Result]) -> Result:
         """Anything else that waits for the log."""
@@ -68,26 +71,39 @@ class Readers:
 
 
 def _read(
-    log: Log, topic: str, at: Mapping[int, int], ends: Mapping[int, int]
-) -> tuple[list[Record], Offsets]:
+    log: Log,
+    topic: str,
+    between: tuple[Mapping[int, int], Mapping[int, int]],
+    made: Made,
+    bytes_max: int,
+) -> Piece:
+    at, ends = between
     wanted = stretches(at, ends, PIECE_OFFSETS)
     position = dict(at)
-    found: list[Record] = []
+    found: list[Item] = []
     size = 0
     pages = ranges.read(log, topic, wanted, SCAN_BYTES)
     try:
-        for records in pages:
-            for record in records:
-                position[record.partition] = record.offset + 1
-                size += len(record.value or b"") + len(record.key or b"") + 100
-            found += records
-            if size >= PIECE_BYTES:
-                return found, position
+        for some in _slices(pages):
+            items = made(some, position)
+            position |= {record.partition: record.offset + 1 for record in some}
+            size += sum(
+                len(each.record.value or b"") + len(each.body) + ITEM_BYTES for each in items
+            )
+            found += items
+            if size >= bytes_max:
+                return Piece(found, position)
     finally:
         close = getattr(pages, "close", None)
         if close is not None:
             close()  # the consumer goes back to its pool
-    return found, {**position, **{p: end for p, (_, end) in wanted.items()}}
+    return Piece(found, {**position, **{p: end for p, (_, end) in wanted.items()}})
+
+
+def _slices(pages: Iterable[list[Record]]) -> Iterator[list[Record]]:
+    for records in pages:
+        for start in range(0, len(records), SLICE_RECORDS):
+            yield records[start : start + SLICE_RECORDS]
 
 
 def stretches(at: Mapping[int, int], ends: Mapping[int, int], offsets_max: int) -> dict[int, Range]:

@@ -150,8 +150,8 @@ class Session:
                 yield wire.heartbeat(text_of(self._at))[0]
                 spoke = time.monotonic()
 
-    def _listed(self, records: list[Record]) -> list[Item]:
-        return list(self._made(((record, None) for record in records), self._at))
+    def _listed(self, records: list[Record], at: Mapping[int, int]) -> list[Item]:
+        return list(self._made(((record, None) for record in records), at))
 
     def _made(
         self, records: Iterable[tuple[Record, bytes | None]], at: Mapping[int, int]
