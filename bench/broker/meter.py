@@ -77,8 +77,9 @@ def cpu_s(pid: int) -> float:
             if each == pid:
                 raise
             continue  # it has just ended
-        # utime, stime; for the root also the children that have ended (cutime, cstime)
-        total += sum(map(int, fields[11:13] if each != pid else fields[11:15]))
+        # utime, stime, and of its children that have ended (cutime, cstime): when it ends, all four go to its
+        # parent, so the sum only grows by what is used meanwhile.
+        total += sum(map(int, fields[11:15]))
     return total / _TICKS_PER_S
 
 

@@ -20,7 +20,7 @@ from headwater.project.demo.shop import verification
 from headwater.project.demo.shop.database import TABLES, Shop, SQLite
 from headwater.project.demo.shop.load import CUSTOMERS, Load
 from headwater.project.demo.shop.project import Up
-from headwater.project.demo.shop.watcher import AT_ONCE, LOOK_S, Seen, Watcher, freshness, told
+from headwater.project.demo.shop.watcher import LOOK_S, Seen, Watcher, freshness, told
 
 PATIENCE_S = 240.0
 
@@ -90,9 +90,9 @@ class TopicWatcher(Watcher):
     def _look(self) -> None:
         with closing(self._consumer):
             while not self._over.is_set():
-                for record in self._consumer.consume(AT_ONCE, LOOK_S):
-                    if record.error() is None:
-                        self._note(int(record.key() or 0), time.monotonic())
+                record = self._consumer.poll(LOOK_S)  # `consume` would wait for more of them
+                if record is not None and record.error() is None:
+                    self._note(int(record.key() or 0), time.monotonic())
 
     def _note(self, row: int, now: float) -> None:
         with self._lock:
