@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 import headwater.log
+from headwater.log import compaction
+from headwater.log.compactor import compact
 from headwater.log.config import LogConfig
+from headwater.log.files import Files
 from headwater.log.partition import PartitionLog, SyncFailed
 from headwater.log.recovery import open_partition
 from headwater.log.store import LogStore
@@ -261,3 +264,29 @@ def test_the_recovery_point_never_passes_what_a_lazy_sync_did_not_see() -> None:
     reached = log.synced_offset
     after, _ = open_partition(disk.crash(outcome="lost"), ROOT, LAZY, NOW_MS)
     assert after.next_offset >= reached
+
+
+def test_a_segment_that_a_compaction_replaces_during_a_lazy_sync_fences_nothing(
+    tmp_path: Path,
+) -> None:
+    """Until the segments are exchanged, too, the name means the new file, which is on disk already."""
+    store = LogStore(Files(), tmp_path / "data", lambda: 0)
+    store.open(1)
+    config = replace(LogConfig(), durability="os", segment_bytes=300, compact=True)
+    config = replace(config, min_cleanable_dirty_ratio=0.0)
+    log = store.open_log("t", 0, config)
+    for number in range(8):
+        batch = records.build([Record(0, number, b"k", b"v" * 150)])
+        log.stage(batch, batches.read_header(batch), number)
+        log.flush()
+    compaction.prepare(log)
+    plan = compaction.plan(log, 0, key_bytes_max=1 << 20, bytes_per_second=None)
+    assert plan is not None
+    exchange = compaction.begin(log, plan, compact(Files(), log.directory, plan))
+    assert exchange is not None
+    exchange.run()
+    log.sync()
+    assert not log.fenced
+    compaction.finish(exchange)
+    assert log.synced_offset == 8
+    store.close()

@@ -26,7 +26,7 @@ from headwater.log import checkpoints, partition_reader, segment_reader
 from headwater.log.aborted_transactions import AbortedTransaction, TxnIndexes
 from headwater.log.commit import Commit, Write, merged
 from headwater.log.config import LogConfig
-from headwater.log.confirmation import StorageFailed, SyncFailed, sync_file, sync_folder
+from headwater.log.confirmation import Displaced, StorageFailed, SyncFailed, sync_file, sync_folder
 from headwater.log.files import File, FileSystem
 from headwater.log.partition_reader import OffsetOutOfRange, ReadRequest
 from headwater.log.producers import Producers, Stored
@@ -381,8 +381,7 @@ class PartitionLog:
     def sync(self) -> None:
         """Bring to disk what was written without waiting for it (durability=os).
 
-        Raises SyncFailed: the log is fenced then, and not to be synced again. OSError: it may be.
-        """
+        Raises SyncFailed: the log is fenced then, and not to be synced again. OSError: it may be."""
         if self.fenced:
             raise SyncFailed(f"{self.directory} is fenced")
         reached, unsynced = self.durable_offset, self._unsynced
@@ -407,9 +406,12 @@ class PartitionLog:
         try:
             if segment in self.segments:
                 sync_file(segment.file)
-        except OSError:
-            if segment in self.segments:
-                raise  # else it was removed meanwhile, or replaced by one that is on disk
+        except (
+            OSError
+        ) as error:  # of one that was removed meanwhile, or replaced by one that is on disk?
+            gone = segment.is_replaced and isinstance(error, Displaced)
+            if segment in self.segments and not gone:
+                raise
 
     def release(self, segments: Sequence[Segment] | None = None) -> None:
         """Give back descriptors and indexes of (these) sealed segments, except where a commit or a sync is
