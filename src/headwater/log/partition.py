@@ -406,10 +406,8 @@ class PartitionLog:
         try:
             if segment in self.segments:
                 sync_file(segment.file)
-        except (
-            OSError
-        ) as error:  # of one that was removed meanwhile, or replaced by one that is on disk?
-            gone = segment.is_replaced and isinstance(error, Displaced)
+        except OSError as error:
+            gone = segment.is_replaced and isinstance(error, Displaced)  # by one that is on disk
             if segment in self.segments and not gone:
                 raise
 
