@@ -25,6 +25,8 @@ class Next:
 
     end: Json
     changes: Changes
+    oldest_ms: int | None = None
+    """When its oldest record was written, where that is at hand."""
 
 
 class Source(Protocol):
@@ -83,7 +85,9 @@ class TailSource:
                 if offsets(newer.end) == offsets(start):
                     return None
                 assert not _goes_back(start, newer.end), (start, newer.end)
-                return Next(newer.end, lambda view: view.shared(newer, offsets(start)))
+                begin = offsets(start)
+                changes: Changes = lambda view: view.shared(newer, begin)  # noqa: E731
+                return Next(newer.end, changes, newer.oldest_ms(begin))
         end = self.reader.end_after(start)
         if not self.once:
             self.tail.begin(start if end is None else end)

@@ -200,7 +200,7 @@ class DriverQuery:
         planned = self._log.last_planned()
         batch = self._log.first_to_do(also_before_last=following.keeps_state)
         start = self._log.begin(source.initial) if batch == 0 else self._log.end_of(batch - 1)
-        self._report(batch, start, 0, {})
+        self._report(batch, start, start, {}, None)
         self._reached, warm = start, self._once
         # Each to its own end: planned anew, one that the state has would be passed over with what is new.
         while planned is not None and batch <= planned and not self._stopped.is_set():
@@ -238,28 +238,28 @@ class DriverQuery:
             ended = time.monotonic()
             took = {"walCommit": planned - began, "addBatch": applied - planned}
             took |= {"commitOffsets": ended - applied, "triggerExecution": ended - began}
-            self._report(batch, found.end, count(start, found.end), took, start)
+            self._report(batch, start, found.end, took, found.oldest_ms)
         finally:
             self._busy = False
 
     def _report(
-        self, batch: int, end: Json, rows: int, took_s: dict[str, float], start: Json | None = None
+        self, batch: int, start: Json, end: Json, took_s: dict[str, float], oldest_ms: int | None
     ) -> None:
-        """In Spark's words."""
+        """In Spark's words, and when the batch's oldest record was written."""
         began = datetime.now(UTC) - timedelta(seconds=took_s.get("triggerExecution", 0.0))
         took = {name: round(seconds * 1000) for name, seconds in took_s.items()}
-        whole = max(took_s.get("triggerExecution", 0.0), 1e-3)
+        whole, rows = max(took_s.get("triggerExecution", 0.0), 1e-3), count(start, end)
         said = {
             "runId": self.runId,
             "batchId": batch,
             "timestamp": began.isoformat(timespec="microseconds"),
             "numInputRows": rows,
-            "inputRowsPerSecond": rows / whole,
-            "processedRowsPerSecond": rows / whole,
+            **dict.fromkeys(("inputRowsPerSecond", "processedRowsPerSecond"), rows / whole),
             "batchDuration": took.get("triggerExecution", 0),
             "durationMs": took,
-            "sources": [{"startOffset": start or end, "endOffset": end}],
+            "sources": [{"startOffset": start, "endOffset": end}],
             "stateOperators": [],
+            "oldestMs": oldest_ms,
             "sink": {},
         }
         self._reports.append(SimpleNamespace(json=json.dumps(said)))

@@ -124,7 +124,9 @@ class Reporter:
         as one waits now."""
         report = self._gathered.last_batch
         if report is not None and (begin := progress.begin_of(report)):
-            oldest_ms = backlog.oldest_ms(self._log, begin)
+            oldest_ms = report.get("oldestMs")  # of a batch that Spark has read nobody says it
+            if oldest_ms is None:
+                oldest_ms = backlog.oldest_ms(self._log, begin)
             if oldest_ms is not None:
                 self._freshness_ms = max(0, progress.shown_ms(report) - oldest_ms)
         known = self._freshness_ms

@@ -238,6 +238,35 @@ def test_every_report_counts_once_and_old_ones_are_not_asked_for_again():
     log.close()
 
 
+def test_a_batch_that_says_when_its_oldest_record_was_written_is_not_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    said: list[dict[str, Any]] = []
+
+    class Heard(Log):
+        def ends(self, places: Any) -> dict[Any, int]:
+            return dict.fromkeys(places, 8)
+
+        def post(self, topic: str, key: str, value: bytes) -> None:
+            said.append(json.loads(value))
+
+        def reader(self, *_: Any) -> Any:
+            raise AssertionError("the log is read")
+
+    monkeypatch.setattr("headwater.client.groups.commit", lambda *_: None)
+    reporter, reports = (
+        Reporter(View("told", print, "topic:told"), Heard("nobody:1"), print),
+        Reports(),
+    )
+    source = {"startOffset": {"o": {"0": 3}}, "endOffset": {"o": {"0": 8}}}
+    batch = {"timestamp": "1970-01-01T00:00:10Z", "numInputRows": 5, "sources": [source]}
+    took = {"durationMs": {"triggerExecution": 250}}
+    reports.texts.append(json.dumps({**batch, **took, "oldestMs": 9_750}))
+    reporter.take(reports)
+    reporter.tell(force=True)
+    assert said[0]["freshness_seconds"] == 0.5
+
+
 def test_a_batch_says_where_it_began_and_when_it_was_shown():
     source = {"startOffset": {"o": {"0": 3, "1": 7}}, "endOffset": {"o": {"0": 5, "1": 7}}}
     said = {"timestamp": "1970-01-01T00:00:10.500Z", "durationMs": {"triggerExecution": 250}}

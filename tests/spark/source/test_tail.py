@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 from headwater.spark.source.arrival import Arrival
 from headwater.spark.source.position import offsets
-from headwater.spark.source.tail import RangeReader, Tail
+from headwater.spark.source.tail import Newer, Piece, RangeReader, Tail
 from tests.compat.cluster import Cluster
 from tests.spark.source.reading import produce
 from tests.spark.source.test_positions import delete
@@ -65,6 +65,17 @@ def test_who_is_near_the_end_shares_what_was_read_and_who_is_not_reads_apart(
     again = tail.newer(one.end)
     assert again is not None and values(again.pieces) == [5]
     assert offsets(again.end) == offsets(other.end)
+
+
+def test_what_is_newer_says_when_its_oldest_record_was_written_unless_some_are_from_before():
+    def piece(begin: int, *stamps: int) -> Piece:
+        made = pa.record_batch({"timestamp": pa.array(stamps, pa.timestamp("us", "UTC"))})
+        return Piece({("o", 0): begin}, {("o", 0): begin + len(stamps)}, [made])
+
+    both = Newer({}, (piece(3, 9_000, -7_001), piece(5, 8_000), piece(6)))
+    assert both.oldest_ms({("o", 0): 3}) == -8
+    assert both.oldest_ms({("o", 0): 4}) is None
+    assert Newer({}, ()).oldest_ms({("o", 0): 4}) is None
 
 
 def test_a_batch_has_no_more_records_than_the_source_allows(cluster: Cluster, topic: str):

@@ -17,9 +17,11 @@ import zlib
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.client import cluster as connect
 from headwater.client.constants import TopicPartition
@@ -79,6 +81,13 @@ class Piece:
     def count(self) -> int:
         return sum(batch.num_rows for batch in self.records)
 
+    @cached_property
+    def oldest_ms(self) -> int | None:
+        """The timestamp of the oldest record."""
+        stamps = pa.chunked_array([b["timestamp"] for b in self.records], pa.timestamp("us", "UTC"))
+        oldest = pc.min(stamps.cast(pa.int64())).as_py()
+        return None if oldest is None else int(oldest) // 1000
+
     @property
     def bytes(self) -> int:
         return sum(batch.nbytes for batch in self.records)
@@ -90,6 +99,15 @@ class Newer:
 
     end: Json
     pieces: tuple[Piece, ...]
+
+    def oldest_ms(self, start: Mapping[TopicPartition, int]) -> int | None:
+        """When the oldest record was written; None where there are others from before the position."""
+        if any(
+            piece.start.get(place, 0) < o for piece in self.pieces for place, o in start.items()
+        ):
+            return None
+        stamps = [piece.oldest_ms for piece in self.pieces]
+        return min((each for each in stamps if each is not None), default=None)
 
 
 class Tail:
