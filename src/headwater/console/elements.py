@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, ParamSpec
+from typing import Literal, ParamSpec
 
 from nicegui import ui
 
@@ -171,22 +171,6 @@ async def confirmed(visit: Visit, what: Action, question: str, yes: str) -> bool
     if is_meant:
         visit.must(what)
     return is_meant
-
-
-def table(columns: list[dict[str, Any]], rows: list[dict[str, Any]], **options: Any) -> ui.aggrid:
-    """A grid with sorting and filtering, whose height follows its rows."""
-    return ui.aggrid(
-        {
-            "columnDefs": columns,
-            "rowData": rows,
-            "domLayout": "autoHeight",
-            "defaultColDef": {"resizable": True, "sortable": True, "flex": 1, "minWidth": 90},
-            "suppressCellFocus": False,
-            "ensureDomOrder": True,
-            **options,
-        },
-        theme="quartz",
-    ).classes("hw-table")
 
 
 def escaped(text: str) -> str:

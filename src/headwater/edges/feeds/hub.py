@@ -26,7 +26,7 @@ from headwater.edges.feeds.outbox import Outbox
 from headwater.edges.feeds.request import Ask
 from headwater.edges.feeds.session import Session
 from headwater.edges.feeds.wires import Wire
-from headwater.edges.held import SHARE, Held
+from headwater.edges.memory_share import SHARE, MemoryShare
 from headwater.edges.workers import Workers
 
 _log = logging.getLogger("headwater.edges")
@@ -66,7 +66,7 @@ class Hub:
         """How many each sender has."""
         self._looking: asyncio.Task[None] | None = None
         self.is_ended = False
-        self.pages = Held(PAGES_BYTES_MAX)
+        self.pages = MemoryShare(PAGES_BYTES_MAX)
         """Of topics, and rows of views: those that wait to be taken."""
         self.workers = Workers(PAGE_THREADS, PAGES_AT_ONCE, "pages")
 
