@@ -157,7 +157,7 @@ UNSUPERVISED = re.compile(
 )
 WITHOUT_LOOP = {
     # Called by threads: what is called is an Event, and a function that isolates what it calls.
-    ("watchdog.py", "loop.call_soon_threadsafe(self._answered.set)"),
+    ("watchdog.py", "watched.loop.call_soon_threadsafe(self._answered.set)"),
     ("disk.py", "self._loop.call_soon_threadsafe(self._deliver, deque(results))"),
     # Of the web services too, which have no supervisor. An error is the connection's own, or is told and
     # tried again (tests/security/test_acceptor.py); all else the loop tells the supervisor (`stray`).

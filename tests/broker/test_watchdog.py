@@ -22,6 +22,8 @@ from tests.broker.serving import serving
 from tests.compat.waiting import until
 
 LOOPS = ["asyncio", "uvloop"]
+TRIES = 5
+"""Where the machine is so busy that the watchdog's thread stands still, such time does not count."""
 
 
 def run(kind: str, limit_ms: int, *turns_s: float) -> Health:
@@ -31,10 +33,13 @@ def run(kind: str, limit_ms: int, *turns_s: float) -> Health:
         health = Health(ManualClock().now_ms)
         watchdog = Watchdog(health, lambda: limit_ms)
         watchdog.start()
-        await asyncio.sleep(0.05)
         for turn in turns_s:
-            a_slow_handler(turn)
-            await asyncio.sleep(0.05)
+            known = health.loop.slow_turns
+            for _ in range(TRIES if limit_ms else 1):
+                if health.loop.slow_turns == known:
+                    await asyncio.sleep(0.05)
+                    a_slow_handler(turn)
+                    await asyncio.sleep(0.05)
         watchdog.stop()
         return health
 

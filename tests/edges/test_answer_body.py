@@ -11,7 +11,7 @@ from headwater.client.log import Log
 from headwater.client.publisher import Draft, publish
 from headwater.edges import rest
 from headwater.edges.feeds import hub_of
-from headwater.edges.held import Held
+from headwater.edges.memory_share import MemoryShare
 from tests.edges.running import Running, edges, until
 from tests.edges.slow import slow_client
 
@@ -19,11 +19,11 @@ RECORD = b"\x01" * 900_000
 """Six times as long in JSON: more than the kernel keeps for a client that takes nothing."""
 
 
-def page(running: Running, topic: str) -> tuple[str, Held]:
+def page(running: Running, topic: str) -> tuple[str, MemoryShare]:
     return f"{running.url}/topics/{topic}?limit=1", hub_of(running.context).pages
 
 
-def consumer(running: Running, topic: str) -> tuple[str, Held]:
+def consumer(running: Running, topic: str) -> tuple[str, MemoryShare]:
     new = {"format": "string", "auto.offset.reset": "earliest"}
     made = httpx.post(f"{running.url}/consumers/g-{topic}", json=new, timeout=60)
     base = made.json()["base_uri"]
@@ -33,7 +33,7 @@ def consumer(running: Running, topic: str) -> tuple[str, Held]:
 
 
 WAYS = pytest.mark.parametrize("way", [page, consumer])
-Way = Callable[[Running, str], tuple[str, Held]]
+Way = Callable[[Running, str], tuple[str, MemoryShare]]
 
 
 @WAYS

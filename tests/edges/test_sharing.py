@@ -22,7 +22,7 @@ from headwater.client.log import Log
 from headwater.edges.app import make_app
 from headwater.edges.caller import SENDER
 from headwater.edges.errors import Overloaded, TooLarge
-from headwater.edges.held import Held
+from headwater.edges.memory_share import MemoryShare
 from headwater.edges.workers import WAITING_MAX, Workers
 from tests.edges.running import Running, edges
 
@@ -154,14 +154,14 @@ async def test_who_has_a_network_of_addresses_has_one_senders_share(log: Log):
             assert await answer(first, partial(answer, address, None)) == status, address
 
 
-def take_one_by_one(held: Held) -> None:
+def take_one_by_one(held: MemoryShare) -> None:
     for _ in range(held.most):
         held.take(1)
 
 
 @pytest.mark.parametrize("greedy", [1, 2, 3])
 def test_whoever_is_greedy_there_is_room_for_one_more(greedy: int):
-    held = Held(10_000)
+    held = MemoryShare(10_000)
     for sender in range(greedy):
         take_all = partial(take_one_by_one, held)
         with pytest.raises(Overloaded):
@@ -174,7 +174,7 @@ def test_whoever_is_greedy_there_is_room_for_one_more(greedy: int):
 
 
 def test_no_request_may_have_all_however_little_there_is_beside_it():
-    held = Held(1000)
+    held = MemoryShare(1000)
     with pytest.raises(TooLarge):
         of("greedy", lambda: held.take(751))
     of("greedy", lambda: held.take(750))

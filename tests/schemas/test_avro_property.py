@@ -269,8 +269,19 @@ def test_each_branch_that_fits_by_its_name_or_an_alias_has_to_read():
     assert _differences(["null", written], ["null", other, written]) == {"MISSING_UNION_BRANCH"}
     renamed = _record("n.S", {"name": "y", "type": "int"}, aliases=["n.R"])
     assert _differences(["null", written], ["null", renamed, written]) == {"MISSING_UNION_BRANCH"}
+    elsewhere = _record("n.S", {"name": "y", "type": "int"}, aliases=["n.T"])
+    third = _record("m.T", {"name": "x", "type": "int"})
+    assert _differences(["null", third], ["null", elsewhere, third]) == {"MISSING_UNION_BRANCH"}
     both = _record("m.R", {"name": "x", "type": "long"})
     assert _differences(["null", written], ["null", both, written]) == set()
+
+
+def test_a_decimal_is_no_text():
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+    assert _differences(decimal, "string") == {"LOGICAL_TYPE_MISMATCH"}
+    assert _differences(decimal, {**decimal, "type": "string"}) == {"LOGICAL_TYPE_MISMATCH"}
+    assert _differences("string", decimal) == {"LOGICAL_TYPE_MISMATCH"}
+    assert _differences(decimal, "bytes") == _differences("bytes", "string") == set()
 
 
 @pytest.mark.parametrize(

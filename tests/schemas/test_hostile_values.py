@@ -74,6 +74,26 @@ def test_records_without_a_byte_that_double_at_each_level_are_not_read(
         codec.decode(b"\2\2")
 
 
+def test_values_without_a_byte_are_read_as_long_as_all_of_them_are_few():
+    free = [{"name": f"f{n}", "type": "null"} for n in range(90)]
+    record = {"type": "record", "name": "R", "fields": [*free, {"name": "b", "type": "boolean"}]}
+    codec = AvroCodec(json.dumps({"type": "array", "items": record}))
+    assert len(codec.decode(b"\x14" + b"\1" * 10 + b"\0")) == 10
+    with pytest.raises(NotOfItsSchema, match="without a byte"):
+        codec.decode(b"\xc0\xb8\x02" + b"\1" * 20_000 + b"\0")
+
+
+def test_wide_messages_of_no_byte_are_read_as_long_as_all_their_fields_are_few():
+    """Twenty thousand of two thousand fields each would be a gigabyte, and half a minute."""
+    fields = "".join(f"int32 f{n} = {n + 1};" for n in range(2_000))
+    text = f'syntax = "proto3"; message T {{ repeated M m = 1; }} message M {{ {fields} }}'
+    codec = ProtobufCodec(parse(text, (), is_new=True))
+    few = codec.decode(b"\0" + b"\n\0" * 10)
+    assert len(few["m"]) == 10 and few["m"][9]["f1999"] == 0
+    with pytest.raises(NotOfItsSchema, match="very many fields"):
+        codec.decode(b"\0" + b"\n\0" * 20_000)
+
+
 def test_a_few_values_without_a_byte_are_read():
     fields = [{"name": f"f{n}", "type": "null"} for n in range(90)]
     codec = AvroCodec(json.dumps({"type": "record", "name": "R", "fields": fields}))

@@ -101,6 +101,15 @@ def test_a_value_that_takes_too_many_steps_is_refused_before_it_is_checked(
             check()
 
 
+def test_expressions_that_are_too_large_all_together_are_refused():
+    """Who checks values would hold 4 GB of them; one that stands in many places counts in each."""
+    wide = {"properties": {f"p{n}": {"pattern": f"(\\w{{50}}){{18}}{n}"} for n in range(800)}}
+    with pytest.raises(InvalidSchema, match="regular expressions"):
+        kinds.parse("JSON", json.dumps(wide))
+    with pytest.raises(NotOfItsSchema, match="regular expressions"):
+        JsonCodec(json.dumps(wide), ()).encode({})
+
+
 def test_the_edges_count_as_well():
     schema = Schema(TREE)
     assert "steps" in str(schema.complaint(nested(100)))

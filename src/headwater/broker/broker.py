@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -68,8 +67,6 @@ from headwater.broker.watchdog import Watchdog
 from headwater.log.descriptors import share_of_log
 from headwater.log.files import Files, FileSystem
 from headwater.log.store import LogStore
-
-logger = logging.getLogger("headwater.broker")
 
 COMMIT_THREADS = 4  # several syncs side by side take hardly longer than one
 READ_THREADS = 4

@@ -1,10 +1,12 @@
 """Names any turn of the event loop that takes too long, with its stack: while it lasts, nobody is served.
 
 A thread asks the loop for a sign of life, and looks at the stack of the loop's thread while it has to
-wait. A loop that is seen to wait for something to do is asked once a second only: to be woken for an answer
-would be most of what an idle broker does. The broker starts one; `event.loop.turn.warn.ms` says what is too
-long, 0 turns it off. A turn is measured from the question on, so up to a quarter of the limit of it may be
-missing.
+wait. A loop that waits for something to do is asked once a second only: to be woken for an answer would be
+most of what an idle broker does. The broker starts one; `event.loop.turn.warn.ms` says what is too long, 0
+turns it off. A turn is measured from the question on, so up to a quarter of the limit of it may be missing.
+
+It must not ask for frames of a thread that runs (`sys._current_frames`): in Python 3.11 that ends the process
+by a segmentation fault, now and then. faulthandler writes what it sees, and makes none.
 
 Not every silence is a turn: a process that was stopped (SIGSTOP, a machine that sleeps) is silent, too.
 Then this thread has not run either, and no processor time has gone by: such time does not count.
@@ -16,15 +18,16 @@ too long.
 from __future__ import annotations
 
 import asyncio
-import asyncio.runners
+import faulthandler
 import logging
-import selectors
-import sys
+import platform
+import re
+import tempfile
 import threading
 import time
-import traceback
 from collections.abc import Callable
-from typing import NamedTuple
+from pathlib import Path
+from typing import IO, NamedTuple
 
 from headwater.broker.health import Health
 
@@ -35,10 +38,22 @@ LOG_EVERY_S = 10.0
 LONGER = 2
 """A turn so many times as long as any that was logged is logged at once."""
 OFF_S = IDLE_ASK_S = 1.0
+_EPOLL = {"x86_64": {b"232", b"281", b"441"}, "aarch64": {b"22", b"441"}}.get(
+    platform.machine(), set()
+)
+"""The system calls in which a loop waits for something to do."""
 FRAMES_MAX = 12
-_WAITING = (selectors.__file__, asyncio.runners.__file__)
-"""Where a loop is that has nothing to do: asyncio's in its selector; uvloop's in code that has no frames, so
-that whoever runs it is seen."""
+_THREAD = re.compile(r"^(?:Current t|T)hread 0x([0-9a-f]+)", re.MULTILINE)
+_FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
+
+
+class Watched(NamedTuple):
+    """A loop, its thread, where the kernel tells in which call that is, and what stacks are written to."""
+
+    loop: asyncio.AbstractEventLoop
+    thread: int
+    syscall: Path
+    stacks: IO[bytes]
 
 
 class Turn(NamedTuple):
@@ -62,9 +77,14 @@ class Watchdog:
         self._unlogged = 0
 
     def start(self) -> None:
-        loop, watched = asyncio.get_running_loop(), threading.get_ident()
+        watched = Watched(
+            asyncio.get_running_loop(),
+            threading.get_ident(),
+            Path(f"/proc/self/task/{threading.get_native_id()}/syscall"),
+            tempfile.TemporaryFile(),  # noqa: SIM115  closed by the thread
+        )
         self._thread = threading.Thread(
-            target=self._watch, args=(loop, watched), name="headwater-watchdog", daemon=True
+            target=self._watch, args=(watched,), name="headwater-watchdog", daemon=True
         )
         self._thread.start()
 
@@ -74,7 +94,11 @@ class Watchdog:
         if self._thread is not None:
             self._thread.join()
 
-    def _watch(self, loop: asyncio.AbstractEventLoop, watched: int) -> None:
+    def _watch(self, watched: Watched) -> None:
+        with watched.stacks:
+            self._ask_until_stopped(watched)
+
+    def _ask_until_stopped(self, watched: Watched) -> None:
         asked_at = float("-inf")
         while not self._stopped.is_set():
             limit_ms = self._limit_ms()
@@ -83,12 +107,12 @@ class Watchdog:
                 self._stopped.wait(OFF_S)
                 continue
             self._health.loop.limit_ms = limit_ms
-            if is_waiting(watched) and time.monotonic() - asked_at < IDLE_ASK_S:
+            if time.monotonic() - asked_at < IDLE_ASK_S and is_waiting(watched):
                 self._stopped.wait(limit_s / ASKS_PER_LIMIT)
                 continue
             asked_at = time.monotonic()
             try:
-                turn, stack = self._ask(loop, watched, limit_s)
+                turn, stack = self._ask(watched, limit_s)
             except RuntimeError:  # the loop is closed
                 return
             if self._stopped.is_set():
@@ -96,15 +120,13 @@ class Watchdog:
             self._judge(turn, limit_s, stack)
             self._stopped.wait(limit_s / ASKS_PER_LIMIT)
 
-    def _ask(
-        self, loop: asyncio.AbstractEventLoop, watched: int, limit_s: float
-    ) -> tuple[Turn, str]:
+    def _ask(self, watched: Watched, limit_s: float) -> tuple[Turn, str]:
         """How long the loop took to answer, and the deepest stack seen meanwhile: the others
         were between two callbacks, and tell nothing."""
         step_s, stack = limit_s / ASKS_PER_LIMIT, ""
-        ran_before = ran_s(watched)
+        ran_before = ran_s(watched.thread)
         self._answered.clear()
-        loop.call_soon_threadsafe(self._answered.set)
+        watched.loop.call_soon_threadsafe(self._answered.set)
         turn_s, answered = 0.0, False
         while not answered and not self._stopped.is_set():  # a stop waits for us: no answer comes
             before, before_cpu = time.monotonic(), time.process_time()
@@ -113,7 +135,7 @@ class Watchdog:
             turn_s += counted(passed, cpu, step_s)
             if not answered:
                 stack = max(stack, stack_of(watched), key=lambda seen: seen.count("\n"))
-        return Turn(turn_s, min(ran_s(watched) - ran_before, turn_s)), stack
+        return Turn(turn_s, min(ran_s(watched.thread) - ran_before, turn_s)), stack
 
     def _judge(self, turn: Turn, limit_s: float, stack: str) -> None:
         milliseconds, ran_ms = round(turn.seconds * 1000), round(turn.ran_s * 1000)
@@ -151,19 +173,26 @@ def counted(passed_s: float, cpu_s: float, step_s: float) -> float:
     return passed_s
 
 
-def is_waiting(thread: int) -> bool:
-    """Whether the loop of a thread has nothing to do at this moment."""
-    frame = sys._current_frames().get(thread)
-    return frame is not None and frame.f_code.co_filename in _WAITING
+def is_waiting(watched: Watched) -> bool:
+    """Whether the loop has nothing to do at this moment; False also where it cannot be told."""
+    try:
+        return watched.syscall.read_bytes().split(maxsplit=1)[0] in _EPOLL
+    except OSError:
+        return False
 
 
-def stack_of(thread: int) -> str:
-    """Where a thread is, the innermost call last."""
-    frame = sys._current_frames().get(thread)
-    if frame is None:
+def stack_of(watched: Watched) -> str:
+    """Where its thread is, the innermost call last; nothing where the disk takes no file."""
+    try:
+        watched.stacks.seek(0)
+        watched.stacks.truncate()
+        faulthandler.dump_traceback(watched.stacks, all_threads=True)
+        watched.stacks.seek(0)
+        seen = _THREAD.split(watched.stacks.read().decode("utf-8", "backslashreplace"))
+    except OSError:
         return ""
-    innermost = traceback.StackSummary.extract(
-        traceback.walk_stack(frame), limit=FRAMES_MAX, lookup_lines=False
-    )
-    innermost.reverse()
-    return "".join(f"  {each.filename}:{each.lineno} {each.name}\n" for each in innermost).rstrip()
+    for name, frames in zip(seen[1::2], seen[2::2], strict=True):
+        if int(name, 16) == watched.thread:
+            innermost = _FRAME.findall(frames)[:FRAMES_MAX]
+            return "\n".join(f"  {path}:{line} {name}" for path, line, name in reversed(innermost))
+    return ""

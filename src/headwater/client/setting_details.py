@@ -20,7 +20,6 @@ from headwater.client.log import Log
 
 ALTER = 44
 _SET, _DELETE = 0, 1
-_DEFAULT = 5
 _TYPES = {
     1: "true or false",
     2: "text",

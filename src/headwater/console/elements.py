@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, ParamSpec
+from typing import Literal, ParamSpec
 
 from nicegui import ui
 
@@ -47,14 +47,11 @@ def card(label: str | None = None) -> Iterator[ui.element]:
         yield made
 
 
-def figure(label: str, value: str, tone: Tone = "calm", hint: str = "") -> ui.label:
+def figure(label: str, value: str) -> ui.label:
     """A number with its name; returns the number's label, whose text may be changed later."""
-    with ui.element("div").classes(f"hw-figure hw-{tone}"):
+    with ui.element("div").classes("hw-figure"):
         ui.label(label).classes("hw-figure-name")
-        shown = ui.label(value).classes("hw-figure-value")
-        if hint:
-            ui.label(hint).classes("hw-soft hw-small")
-    return shown
+        return ui.label(value).classes("hw-figure-value")
 
 
 def state(word: str, tone: Tone) -> ui.element:
@@ -65,13 +62,14 @@ def state(word: str, tone: Tone) -> ui.element:
     return made
 
 
-def absent(sentence: str, remedy: str = "", *, icon: str = "water_drop") -> None:
+def absent(sentence: str, remedy: str = "", *, icon: str = "water_drop") -> ui.element:
     """Where something would be and is not: why, and what to do."""
-    with ui.element("div").classes("hw-absent"):
+    with ui.element("div").classes("hw-absent full-width") as made:
         ui.icon(icon).props('aria-hidden="true"')
         ui.label(sentence).classes("hw-absent-sentence")
         if remedy:
             ui.label(remedy).classes("hw-soft")
+    return made
 
 
 def loading() -> ui.element:
@@ -171,22 +169,6 @@ async def confirmed(visit: Visit, what: Action, question: str, yes: str) -> bool
     if is_meant:
         visit.must(what)
     return is_meant
-
-
-def table(columns: list[dict[str, Any]], rows: list[dict[str, Any]], **options: Any) -> ui.aggrid:
-    """A grid with sorting and filtering, whose height follows its rows."""
-    return ui.aggrid(
-        {
-            "columnDefs": columns,
-            "rowData": rows,
-            "domLayout": "autoHeight",
-            "defaultColDef": {"resizable": True, "sortable": True, "flex": 1, "minWidth": 90},
-            "suppressCellFocus": False,
-            "ensureDomOrder": True,
-            **options,
-        },
-        theme="quartz",
-    ).classes("hw-table")
 
 
 def escaped(text: str) -> str:

@@ -23,7 +23,6 @@ from headwater.errors import HeadwaterError
 from headwater.project.hello import Answer, hello
 
 EVERY_S = 2.0
-TIMEOUT_S = 5.0
 GREETING_S = 2.0
 STOP_S = 1.0
 """A look at a broker that is away may take longer than anybody waits for a console to stop."""

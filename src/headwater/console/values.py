@@ -7,9 +7,7 @@ colours in static/data.css. Everything that leaves here as HTML has been escaped
 from __future__ import annotations
 
 import html
-import json
 from datetime import UTC, datetime
-from typing import Any
 
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
@@ -40,11 +38,6 @@ def moment(time_ms: int | None) -> str:
     except (OverflowError, ValueError, OSError):
         return str(time_ms)  # a producer may write any number there
     return f"{at:%Y-%m-%d %H:%M:%S}.{time_ms % 1000:03d}"
-
-
-def as_json(value: Any) -> str:
-    """A value over several lines, coloured."""
-    return coloured(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def coloured(text: str) -> str:

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from headwater.edges import counts, request_body
-from headwater.edges.held import Held
+from headwater.edges.memory_share import MemoryShare
 
 PIECE_BYTES = 64 * 1024
 _log = logging.getLogger("headwater.edges")
@@ -55,7 +55,7 @@ class Pieces(Response):
 class Outgoing(Pieces):
     """`held` has its bytes already; they are given back when it has been taken, or is ended."""
 
-    def __init__(self, body: bytes, media_type: str, held: Held, slow_s: float) -> None:
+    def __init__(self, body: bytes, media_type: str, held: MemoryShare, slow_s: float) -> None:
         super().__init__(body, media_type, slow_s)
         self._held = held
 

@@ -46,7 +46,7 @@ from headwater.edges import (
 from headwater.edges.answers import PROBLEM_SCHEMA, handle, problem
 from headwater.edges.config import Edges
 from headwater.edges.context import Context
-from headwater.edges.express import Express
+from headwater.edges.fast_path import FastPath
 from headwater.edges.guard import Guard
 from headwater.edges.rest.answers import RestError, refusal
 from headwater.edges.services import Reporter, Service, run_all
@@ -91,8 +91,8 @@ def make_app(context: Context, *, loopback_only: bool) -> ASGIApp:
     for router in ROUTERS:
         app.include_router(router(context))
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
-    express = Express(app, http_in.handler(context))
-    guard = Guard(tracing.middleware(express, context), context, loopback_only=loopback_only)
+    fast_path = FastPath(app, http_in.handler(context))
+    guard = Guard(tracing.middleware(fast_path, context), context, loopback_only=loopback_only)
     return rest.ErrorForm(guard)
 
 

@@ -22,8 +22,8 @@ from headwater.client.librdkafka import KafkaException, Producer
 from headwater.client.log import Log
 from headwater.client.publisher import RECORD_OVERHEAD_BYTES, Draft, Stored, words_of
 from headwater.edges.errors import Overloaded
-from headwater.edges.held import Held
 from headwater.edges.idempotency.index import Span
+from headwater.edges.memory_share import MemoryShare
 from headwater.edges.producers import (
     ALONE,
     EachDelivery,
@@ -58,7 +58,7 @@ class Appender:
 
     def __init__(self, log: Log, waiting_bytes: int) -> None:
         self._log = log
-        self._held = Held(waiting_bytes, "the log does not keep up with what is sent to it")
+        self._held = MemoryShare(waiting_bytes, "the log does not keep up with what is sent to it")
         self.topics = Topics(log)
         self._kbytes = max(1024, 2 * waiting_bytes // 1024)
         self._producers = Producers(self._producer)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 REGISTRY = CollectorRegistry()
 _MADE: dict[str, Any] = {}
@@ -22,10 +22,6 @@ def counter(name: str, says: str, labels: Sequence[str] = ()) -> Counter:
 
 def gauge(name: str, says: str, labels: Sequence[str] = ()) -> Gauge:
     return _made(Gauge, name, says, labels)
-
-
-def histogram(name: str, says: str, labels: Sequence[str] = ()) -> Histogram:
-    return _made(Histogram, name, says, labels)
 
 
 def _made(kind: Any, name: str, says: str, labels: Sequence[str]) -> Any:

@@ -178,7 +178,6 @@ def _of_lines(ask: Ask, body: bytes, schema: Schema | Subject | None) -> Drafts:
         failed = {**without, **failed}
         keys = [key for index, key in enumerate(keys) if index not in failed]
     lines = lines.without(failed)
-    check_single(len(lines.bad), "lines that are no good")
     headers = trace(ask)
     _check_repeated(ask, headers, len(lines.values))
     if keys is not None or ask.key is not None or headers:

@@ -26,7 +26,7 @@ from headwater.edges.answers import of_error, problem
 from headwater.edges.caller import SENDER, TOKEN, address_of
 from headwater.edges.context import Context
 from headwater.edges.errors import BadToken, Overloaded
-from headwater.edges.held import Held
+from headwater.edges.memory_share import MemoryShare
 from headwater.edges.oidc import Bearers
 from headwater.edges.request_body import Incoming, too_large
 from headwater.edges.tokens import Token, Tokens, needed
@@ -76,7 +76,7 @@ class Guard:
         self._bearers = Bearers(edges.oidc) if edges.oidc is not None else None
         self._allowance = Allowance(edges.limits)
         self._wrong = Rates(WRONG_PER_SECOND)
-        self._held = Held(HELD_BYTES * edges.limits.body_bytes + edges.limits.waiting_bytes)
+        self._held = MemoryShare(HELD_BYTES * edges.limits.body_bytes + edges.limits.waiting_bytes)
         self._parsers = context.parsers
         self._clock = clock
 

@@ -31,7 +31,7 @@ from headwater.edges.caller import keys_of
 from headwater.edges.context import Context
 from headwater.edges.drafts import Ask, Drafts, check_single, drafts_of
 from headwater.edges.errors import Forbidden
-from headwater.edges.express import Handler
+from headwater.edges.fast_path import Handler
 from headwater.edges.idempotency.appender import Appended
 from headwater.edges.idempotency.index import Span, spans_of
 from headwater.edges.ndjson import Bad, check_path
@@ -48,7 +48,7 @@ RECORD_BYTES = 1024  # as which one counts where it is decided what is done in a
 
 
 def router(context: Context) -> APIRouter:
-    """For whoever has a query; the others go past FastAPI (`express`)."""
+    """For whoever has a query; the others go past FastAPI (`fast_path`)."""
     found = APIRouter(tags=["events in"])
     handle = handler(context)
 

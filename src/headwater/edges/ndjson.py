@@ -6,7 +6,7 @@ count as lines and are no records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ import msgspec
 
 from headwater.client.errors import BadRequest
 from headwater.edges import json_values
+from headwater.edges.errors import TooLarge
 
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _ANY = msgspec.json.Decoder()
@@ -21,6 +22,8 @@ _WHITE = b" \t\r"
 PIECE_BYTES = 256 * 1024
 PATH_LETTERS_MAX, PATH_NAMES_MAX = 1000, 32
 """Of the field that is the key: each line is searched for it, and each that lacks it names it."""
+BAD_MAX = 100_000
+"""Of one body: each takes ten times the memory of a line that is good."""
 _TOLD = {"Input data was truncated": "it ends in the middle"}
 
 
@@ -65,8 +68,18 @@ def read(body: bytes) -> Lines:
     if _is_clean(body, values):
         return Lines(values, numbers)
     lines = Lines(values, numbers)
-    reasons = {index: complaint(value) for index, value in enumerate(values)}
-    return lines.without({index: why for index, why in reasons.items() if why is not None})
+    reasons = ((index, complaint(value)) for index, value in enumerate(values))
+    return lines.without(_bounded((index, why) for index, why in reasons if why is not None))
+
+
+def _bounded(failed: Iterable[tuple[int, str]]) -> dict[int, str]:
+    """As many as are kept; raises TooLarge at the next, before what is behind it is looked at."""
+    found: dict[int, str] = {}
+    for index, why in failed:
+        if len(found) == BAD_MAX:
+            raise TooLarge(f"more than {BAD_MAX} lines are no good; send fewer at once")
+        found[index] = why
+    return found
 
 
 def complaint(value: bytes) -> str | None:
@@ -99,14 +112,16 @@ def complaints(
     values: Sequence[bytes], check: Callable[[list[Any], Sequence[bytes]], dict[int, str]]
 ) -> dict[int, str]:
     """Index → what does not fit, by what each means and its text."""
-    found: dict[int, str] = {}
-    begin = 0
-    for piece in pieces(values):
-        meant, failed = objects(piece)
-        wrong = {**check(meant, piece), **failed}
-        found |= {begin + index: why for index, why in wrong.items()}
-        begin += len(piece)
-    return found
+
+    def each() -> Iterator[tuple[int, str]]:
+        begin = 0
+        for piece in pieces(values):
+            meant, failed = objects(piece)
+            wrong = {**check(meant, piece), **failed}
+            yield from ((begin + index, why) for index, why in wrong.items())
+            begin += len(piece)
+
+    return _bounded(each())
 
 
 def objects(values: Sequence[bytes]) -> tuple[list[Any], dict[int, str]]:
@@ -139,21 +154,24 @@ def check_path(path: str) -> None:
 def keys(values: Sequence[bytes], path: str) -> tuple[list[bytes], dict[int, str]]:
     """The field at `path` (`customer.id`) of each as a record's key, and why some have none."""
     names = path.split(".")
+    missing = f"it has no text and no number at {path!r}, which is to be the key"
     found: list[bytes] = []
-    failed: dict[int, str] = {}
-    for index, value in enumerate(values):
-        reason = f"it has no text and no number at {path!r}, which is to be the key"
-        try:
-            key = json_values.at(value, names)
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            key, reason = None, str(error)
-        if key is None:
-            failed[index] = reason
-        if isinstance(key, str):
-            found.append(key.encode("utf-8", "surrogatepass"))
-        else:
-            found.append(msgspec.json.encode(key))
-    return found, failed
+
+    def failing() -> Iterator[tuple[int, str]]:
+        for index, value in enumerate(values):
+            key, reason = None, missing
+            try:
+                key = json_values.at(value, names)
+            except (msgspec.DecodeError, ValueError, RecursionError) as error:
+                reason = str(error)
+            if key is None:
+                yield index, reason
+            if isinstance(key, str):
+                found.append(key.encode("utf-8", "surrogatepass"))
+            else:
+                found.append(msgspec.json.encode(key))
+
+    return found, _bounded(failing())
 
 
 def _is_clean(body: bytes, values: list[bytes]) -> bool:

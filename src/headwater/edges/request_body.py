@@ -14,7 +14,7 @@ from typing import TypeVar
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive, Scope
 
-from headwater.edges.held import Held
+from headwater.edges.memory_share import MemoryShare
 from headwater.edges.workers import Parsers
 
 DRAIN_S = 5.0
@@ -31,7 +31,7 @@ class Incoming:
     def __init__(
         self,
         receive: Receive,
-        held: Held,
+        held: MemoryShare,
         body_bytes: int,
         slow_seconds: float,
         *,

@@ -18,7 +18,7 @@ import msgspec
 
 from headwater.client.position import Position
 
-RULE, VERSION, FAILED = "rule", "version", "failed"
+RULE, VERSION = "rule", "version"
 
 
 class Refused(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -113,14 +113,17 @@ def session(
 def _with_one_daemon(spark: SparkSession) -> SparkSession:
     """Let tasks that read a Python source and those that run functions be forked from one process.
 
-    Spark starts a daemon for each environment that it is asked for, and its planner adds a PYTHONPATH to that
-    of the source's tasks alone. With the same one added to all others there is one daemon, where a second
+    Spark starts a daemon for each environment that it is asked for. Those of a source that it finds by its
+    name have a PYTHONPATH and nothing else; with the same for all others there is one daemon, where a second
     would cost two seconds of CPU and another copy of all that it imports.
     """
     context = spark.sparkContext
     assert context._jvm is not None
     own = context._jvm.org.apache.spark.api.python.PythonUtils.sparkPythonPath()
     given = context._jvm.System.getenv("PYTHONPATH")
+    for name, value in list(context.environment.items()):
+        if context._jvm.System.getenv(name) == value:
+            del context.environment[name]  # a daemon has it from the JVM
     context.environment["PYTHONPATH"] = ":".join(filter(None, (own, given)))
     return spark
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 MARKS = real_time_tables.MARKS
 DELETED = real_time_tables.DELETED
-CHANGE = real_time_tables.CHANGE
 
 
 def changes(

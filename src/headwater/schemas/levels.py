@@ -20,7 +20,6 @@ LEVELS = (
     "FULL",
     "FULL_TRANSITIVE",
 )
-DEFAULT = "BACKWARD"
 
 
 class Known(NamedTuple):

@@ -14,7 +14,6 @@ Records with the view's key as theirs are always in one partition.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headwater.views.targets.contract import DELETED, VALID_FROM, Kind, Shape
@@ -46,25 +45,6 @@ def arranged(frame: DataFrame, shape: Shape, *, spread: bool = True) -> DataFram
     if shape.kind is Kind.APPEND or not spread:
         return rows
     return rows.repartition(*(F.col(quoted(name)) for name in shape.key))
-
-
-def latest(frame: DataFrame, shape: Shape) -> DataFrame:
-    """The rows of a batch as they would be staged: the view's columns, and `_deleted` after them."""
-    from pyspark.sql.types import StructType
-
-    rows = arranged(frame, shape)
-
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        held = list(batches)
-        if held:
-            yield from in_order(pa.Table.from_batches(held), shape).to_batches()
-
-    if shape.kind is Kind.APPEND:
-        return rows
-    kept = StructType([field for field in rows.schema.fields if field.name != order_of(shape)])
-    return rows.mapInArrow(task, kept)
 
 
 def has_record(frame: DataFrame) -> bool:

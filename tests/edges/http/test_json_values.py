@@ -112,6 +112,14 @@ def test_commas_within_texts_are_no_values():
     assert drafts_of(ask(JSON, "id"), body, SCHEMA).drafts[0].key == b"7"
 
 
+def test_to_count_values_among_many_texts_takes_little():
+    body = b'{"headers":[' + b'{"name":"a"},' * 300_000 + b"0]}"
+    most, found = peak(lambda: json_values.many(body))
+    assert found is None and most < len(body)
+    _, found = peak(lambda: json_values.many(body * 2))
+    assert found == "it has more than 1000000 values"
+
+
 VALUES = st.recursive(
     st.none()
     | st.booleans()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.edges import ndjson
+from headwater.edges.errors import TooLarge
 
 
 def numbers_of_bad(body: bytes) -> list[int]:
@@ -88,3 +90,28 @@ def test_a_number_that_no_float_holds_fails_alone():
     meant, failed = ndjson.objects([b"1", b"1e999", b'{"a":2}'])
     assert meant == [1, None, {"a": 2}]
     assert list(failed) == [1]
+
+
+@pytest.mark.parametrize("way", ["no JSON", "no key", "a schema"])
+def test_behind_too_many_that_are_no_good_nothing_is_looked_at(
+    way: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(ndjson, "BAD_MAX", 10)
+    monkeypatch.setattr(ndjson, "PIECE_BYTES", 1)
+    looked: list[object] = []
+
+    def look(*words: object) -> dict[int, str] | str | None:
+        looked.append(words)
+        return {0: "bad"} if way == "a schema" else "bad" if way == "no JSON" else None
+
+    monkeypatch.setattr(ndjson, "complaint", look)
+    monkeypatch.setattr(ndjson.json_values, "at", look)
+    values = [b"x"] * 100
+    ways: dict[str, Callable[[], object]] = {
+        "no JSON": lambda: ndjson.read(b"\n".join(values)),
+        "no key": lambda: ndjson.keys(values, "id"),
+        "a schema": lambda: ndjson.complaints(values, look),  # type: ignore[arg-type]
+    }
+    with pytest.raises(TooLarge, match="more than 10 lines are no good"):
+        ways[way]()
+    assert len(looked) == 11

@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 from headwater.client.records import Record
+from headwater.edges.rest import formats
 from headwater.edges.rest.formats import accepts, shown
 
 
@@ -38,3 +39,11 @@ def test_another_format_than_the_instance_has_is_not_acceptable():
     assert accepts("", "binary")
     assert not accepts("application/vnd.kafka.json.v2+json", "binary")
     assert not accepts("text/event-stream", "json")
+
+
+def test_headers_count_among_the_records_of_a_request(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(formats, "RECORDS_MAX", 10)
+    one = b'{"headers":[{"name":"a"},{"name":"b"}]}'
+    found = list(formats.read(one * 100, 1))
+    assert [isinstance(each, formats.Bad) for each in found] == [False] * 3 + [True]
+    assert "10 records and headers" in found[-1].reason  # type: ignore[union-attr]

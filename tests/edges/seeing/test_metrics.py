@@ -27,6 +27,7 @@ from headwater.client.publisher import Draft, publish
 from headwater.edges import counts
 from headwater.edges.config import Edges
 from headwater.edges.context import Context
+from headwater.edges.guard import Guard
 from headwater.edges.metrics import CONTENT_TYPE, Glance, router
 from headwater.edges.server import made_context
 from headwater.project import control
@@ -44,9 +45,10 @@ def scraped(context: Context, path: str = "/metrics") -> Found:
     """Every sample, by name and labels."""
     app = FastAPI()
     app.include_router(router(context))
+    guarded = Guard(app, context, loopback_only=False)
 
     async def ask() -> httpx.Response:
-        transport = httpx.ASGITransport(app=app)
+        transport = httpx.ASGITransport(app=guarded)
         async with httpx.AsyncClient(transport=transport, base_url="http://edges") as client:
             return await client.get(path)
 

@@ -23,6 +23,7 @@ from headwater.edges.subscriptions import history, upkeep
 from headwater.edges.subscriptions.directory import Directory
 from headwater.edges.subscriptions.routes import PINGS_MAX
 from headwater.edges.subscriptions.settings import Settings, check
+from headwater.edges.webhooks import letters
 from tests.edges.running import Running, edges, until
 from tests.edges.webhooks.looking import end_of, has_member
 from tests.edges.webhooks.receiver import Receiver, Request, receiver
@@ -402,6 +403,33 @@ def test_what_never_ran_leaves_nothing_to_clear_away(log: Log, topic: Topic):
     salt = entries.new_salt(settings)
     idle = entries.Entry("idle", "0000000a", topic(), "https://x.example/", (salt,))
     upkeep._remove(log, idle, upkeep.group_of(idle))
+
+
+def test_who_deletes_one_that_is_just_being_prepared_leaves_nothing(
+    log: Log, topic: Topic, monkeypatch: pytest.MonkeyPatch
+):
+    began, go_on, over = threading.Event(), threading.Event(), threading.Event()
+    ensure = letters.ensure
+
+    def slow(*words: Any, **settings: str) -> None:
+        began.set()
+        go_on.wait(60)
+        ensure(*words, **settings)
+        over.set()
+
+    monkeypatch.setattr(letters, "ensure", slow)
+
+    def left() -> list[str]:
+        return [n for n in (*log.topics(), *groups.consumer_names(log)) if ".hasty." in n]
+
+    with receiver(secret=None) as inbox, served(log) as (_, client):
+        made(client, "hasty", topic(), inbox.url)
+        assert began.wait(60)
+        assert client.delete("/webhooks/hasty").status_code == 204
+        until(lambda: not left(), "what was there is cleared away")
+        go_on.set()
+        assert over.wait(60)
+        until(lambda: not left(), "and what is made until its end, too")
 
 
 def test_deletions_that_pile_up_are_sent_away(log: Log, monkeypatch: pytest.MonkeyPatch):

@@ -80,6 +80,13 @@ def test_tasks_that_read_a_source_and_those_of_functions_share_one_daemon(spark:
     assert reading == computing
 
 
+def test_a_source_that_is_found_by_its_name_asks_for_the_environment_of_all_others(
+    spark: SparkSession,
+):
+    found = spark._jsparkSession.sessionState().dataSourceManager().lookupDataSource("headwater")
+    assert dict(found.dataSourceCls().envVars()) == spark.sparkContext.environment
+
+
 def test_workers_of_another_python_have_sparks_own_daemon(monkeypatch):
     module = "spark.python.daemon.module"
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)

@@ -36,7 +36,6 @@ logger = logging.getLogger("headwater.security")
 SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 17, 18, 36
 AGAIN_SECONDS = 1.0
 """Kafka lets nobody log in again more often than this."""
-MECHANISMS = (PLAIN, *scram.MECHANISMS, OAUTHBEARER)
 
 
 class State(Enum):

@@ -9,9 +9,8 @@ from nicegui import ui
 from headwater.client import groups
 from headwater.console.actions import Action
 from headwater.console.administration import groups as administration
-from headwater.console.administration.topics import must_match
 from headwater.console.context import Visit
-from headwater.console.forms.trial import Plan, Row, Trial, form
+from headwater.console.forms.trial import Plan, Row, Trial, deletion, form
 from headwater.console.live import loaded
 
 
@@ -54,34 +53,21 @@ class OffsetsForm:
 
 def deletion_form(visit: Visit, group: str) -> ui.dialog:
     """The dialog that deletes a group; its name is typed by hand."""
-    with form(f"Delete {group}", "Its positions go with it. Refused while it has members.") as box:
-        typed = ui.input("Type the group's name").props("outlined dense input-class=hw-mono")
-        typed.classes("full-width")
 
-        async def plan() -> Plan:
-            must_match(group, typed.value or "")
-            found = await loaded(partial(groups.named, visit.context.log, group))
-            rows = [Row("members", str(len(found.members)), "0")]
-            rows += [
-                Row(f"{each.topic}-{each.partition}", f"{each.committed:,}", "–")
-                for each in found.partitions
-                if each.committed is not None
-            ]
-            return Plan(
-                "This would be gone:",
-                rows,
-                partial(administration.delete, visit, group, typed.value or ""),
-                f"Deleted group {group}",
-            )
+    async def lost() -> list[Row]:
+        found = await loaded(partial(groups.named, visit.context.log, group))
+        rows = [Row("members", str(len(found.members)), "0")]
+        return rows + [
+            Row(f"{each.topic}-{each.partition}", f"{each.committed:,}", "–")
+            for each in found.partitions
+            if each.committed is not None
+        ]
 
-        trial = Trial(
-            visit,
-            Action.DELETE_GROUP,
-            box,
-            plan,
-            apply="Delete group",
-            after=lambda: ui.navigate.to("/groups"),
-            is_final=True,
-        )
-        typed.on_value_change(trial.forget)
-    return box
+    return deletion(
+        visit,
+        Action.DELETE_GROUP,
+        group,
+        "Its positions go with it. Refused while it has members.",
+        lost,
+        administration.delete,
+    )

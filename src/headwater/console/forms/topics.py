@@ -14,7 +14,7 @@ from headwater.console.actions import Action
 from headwater.console.administration import topics as administration
 from headwater.console.administration.topics import BY_DEFAULT, NewTopic, settings_in
 from headwater.console.context import Visit
-from headwater.console.forms.trial import Plan, Row, Trial, form
+from headwater.console.forms.trial import Plan, Row, Trial, deletion, form
 from headwater.console.live import loaded
 from headwater.console.sentences import number, size
 
@@ -127,37 +127,24 @@ def growth_form(visit: Visit, topic: str) -> ui.dialog:
 
 def deletion_form(visit: Visit, topic: str) -> ui.dialog:
     """The dialog that deletes a topic; its name is typed by hand."""
-    with form(f"Delete {topic}", "Its records go with it, and cannot be brought back.") as box:
-        typed = ui.input("Type the topic's name").props("outlined dense input-class=hw-mono")
-        typed.classes("full-width")
 
-        async def plan() -> Plan:
-            administration.must_match(topic, typed.value or "")
-            lost = await loaded(partial(administration.would_lose, visit, topic))
-            readers = ", ".join(lost.groups) or "none"
-            return Plan(
-                "This would be gone for good:",
-                [
-                    Row("records", number(lost.records), "0"),
-                    Row("size", size(lost.bytes), "–"),
-                    Row("partitions", str(lost.partitions), "–"),
-                    Row("positions of groups", readers, "–"),
-                ],
-                partial(administration.delete, visit, topic, typed.value or ""),
-                f"Deleted topic {topic}",
-            )
+    async def lost() -> list[Row]:
+        found = await loaded(partial(administration.would_lose, visit, topic))
+        return [
+            Row("records", number(found.records), "0"),
+            Row("size", size(found.bytes), "–"),
+            Row("partitions", str(found.partitions), "–"),
+            Row("positions of groups", ", ".join(found.groups) or "none", "–"),
+        ]
 
-        trial = Trial(
-            visit,
-            Action.DELETE_TOPIC,
-            box,
-            plan,
-            apply="Delete topic",
-            after=lambda: ui.navigate.to("/topics"),
-            is_final=True,
-        )
-        typed.on_value_change(trial.forget)
-    return box
+    return deletion(
+        visit,
+        Action.DELETE_TOPIC,
+        topic,
+        "Its records go with it, and cannot be brought back.",
+        lost,
+        administration.delete,
+    )
 
 
 def topic_buttons(visit: Visit, topic: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from nicegui import ui
@@ -15,6 +16,7 @@ from nicegui import ui
 from headwater.client.errors import BadRequest
 from headwater.console import elements
 from headwater.console.actions import Action
+from headwater.console.administration.topics import must_match
 from headwater.console.context import Visit
 from headwater.console.live import loaded
 
@@ -114,6 +116,39 @@ def form(title: str, sentence: str = "") -> Iterator[ui.dialog]:
         if sentence:
             ui.label(sentence).classes("hw-soft")
         yield dialog
+
+
+def deletion(
+    visit: Visit,
+    action: Action,
+    name: str,
+    sentence: str,
+    lost: Callable[[], Awaitable[Sequence[Row]]],
+    delete: Callable[[Visit, str, str], object],
+) -> ui.dialog:
+    """The dialog that deletes a topic or a group: its name is typed, and what goes is shown before."""
+    kind = action.sentence.removeprefix("delete a ")
+    with form(f"Delete {name}", sentence) as box:
+        typed = ui.input(f"Type the {kind}'s name").props("outlined dense input-class=hw-mono")
+        typed.classes("full-width")
+
+        async def plan() -> Plan:
+            said = typed.value or ""
+            must_match(name, said)
+            do = partial(delete, visit, name, said)
+            return Plan("This would be gone for good:", await lost(), do, f"Deleted {kind} {name}")
+
+        trial = Trial(
+            visit,
+            action,
+            box,
+            plan,
+            apply=f"Delete {kind}",
+            after=lambda: ui.navigate.to(f"/{kind}s"),
+            is_final=True,
+        )
+        typed.on_value_change(trial.forget)
+    return box
 
 
 def shown(value: object) -> str:

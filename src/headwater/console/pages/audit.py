@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from nicegui import ui
-
 from headwater.browse.audit import Entry, newest, sentence
 from headwater.console import elements, live
 from headwater.console.context import Visit
+from headwater.console.filtered_table import FilteredTable
 from headwater.console.pages import Page
 from headwater.project.roles import Role
 
@@ -50,33 +49,20 @@ def show(visit: Visit) -> None:
     )
 
     def draw(found: list[Entry]) -> None:
-        table.rows = [row_of(number, each) for number, each in enumerate(found)]
-        table.set_visibility(bool(found))
-        none.set_visibility(not found)
+        table.draw([row_of(number, each) for number, each in enumerate(found)])
 
     live.keep(partial(_load, visit), draw, EVERY_S)
-    with ui.element("div").classes("hw-tools"):
-        words = ui.input("Filter").props("dense outlined clearable").classes("hw-goto")
-    with elements.card() as card:
-        card.props["aria-label"] = "Changes"
-        table = ui.table(columns=_COLUMNS, rows=[], row_key="id", pagination=50)
-        table.classes("hw-list").props('flat :rows-per-page-options="[50, 0]"')
-        for name, slot in (
-            ("who", _WHO),
-            ("name", _OF),
-            ("details", _DETAILS),
-            ("outcome", _OUTCOME),
-        ):
-            table.add_slot(f"body-cell-{name}", slot)
-        table.bind_filter_from(words, "value", lambda value: value or "")
-        none = ui.element("div").classes("full-width")
-        with none:
-            elements.absent(
-                "Nothing was changed yet.",
-                "Only headwater's own broker writes changes down, unless audit.enable is off. Where it has "
-                "permissions, the console's user needs one that names __headwater_changes.",
-            )
-        none.set_visibility(False)
+    table = FilteredTable(
+        "Changes",
+        _COLUMNS,
+        {"who": _WHO, "name": _OF, "details": _DETAILS, "outcome": _OUTCOME},
+        (
+            "Nothing was changed yet.",
+            "Only headwater's own broker writes changes down, unless audit.enable is off. Where it has "
+            "permissions, the console's user needs one that names __headwater_changes.",
+        ),
+        key="id",
+    )
 
 
 def _load(visit: Visit) -> list[Entry]:

@@ -11,6 +11,7 @@ from headwater.browse.subjects import Pair, Subject, Subjects, lines, side_by_si
 from headwater.console import elements, live
 from headwater.console.addresses import link
 from headwater.console.context import Visit
+from headwater.console.filtered_table import FilteredTable
 from headwater.console.pages import Page
 from headwater.schemas.records import Version
 
@@ -55,27 +56,17 @@ def show(visit: Visit) -> None:
 def _all(subjects: Subjects) -> None:
     elements.heading("Schemas", "What the records of topics are, by the registry's topic _schemas.")
 
-    def draw(found: list[Subject]) -> None:
-        table.rows = [_row(each) for each in found]
-        table.set_visibility(bool(found))
-        none.set_visibility(not found)
-
-    live.keep(subjects.all, draw, EVERY_S)
-    with ui.element("div").classes("hw-tools"):
-        words = ui.input("Filter").props("dense outlined clearable").classes("hw-goto")
-    with elements.card() as card:
-        card.props["aria-label"] = "Subjects"
-        table = ui.table(columns=_COLUMNS, rows=[], row_key="subject", pagination=50)
-        table.classes("hw-list").props('flat :rows-per-page-options="[50, 0]"')
-        table.add_slot("body-cell-subject", _SUBJECT)
-        table.bind_filter_from(words, "value", lambda value: value or "")
-        none = ui.element("div").classes("full-width")
-        with none:
-            elements.absent(
-                "No schema is registered in this log.",
-                "headwater schemas serve, or [schemas] in headwater.toml, serves a registry beside it.",
-            )
-        none.set_visibility(False)
+    live.keep(subjects.all, lambda found: table.draw([_row(each) for each in found]), EVERY_S)
+    table = FilteredTable(
+        "Subjects",
+        _COLUMNS,
+        {"subject": _SUBJECT},
+        (
+            "No schema is registered in this log.",
+            "headwater schemas serve, or [schemas] in headwater.toml, serves a registry beside it.",
+        ),
+        key="subject",
+    )
 
 
 def _row(subject: Subject) -> dict[str, object]:

@@ -7,7 +7,7 @@ its rule begins to hold, and recovers when it ceases to; in between it is silent
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from headwater.browse.decoder import Decoder
@@ -150,7 +150,6 @@ class Matches:
 
 
 Looking = Values | Matches
-Tell = Callable[[list[Notice]], None]
 
 
 def number_at(decoder: Decoder, record: Record, path: str) -> float | None:

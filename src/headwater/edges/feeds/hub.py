@@ -26,7 +26,7 @@ from headwater.edges.feeds.outbox import Outbox
 from headwater.edges.feeds.request import Ask
 from headwater.edges.feeds.session import Session
 from headwater.edges.feeds.wires import Wire
-from headwater.edges.held import SHARE, Held
+from headwater.edges.memory_share import SHARE, MemoryShare
 from headwater.edges.workers import Workers
 
 _log = logging.getLogger("headwater.edges")
@@ -50,14 +50,10 @@ class Hub:
         log: Log,
         limits: Limits,
         *,
-        bounds: Bounds | None = None,
-        linger_s: float = LINGER_S,
-        heartbeat_s: float = HEARTBEAT_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.log, self.readers, self.decoder = log, Readers(log), Decoder(log)
-        self._limits, self._bounds, self._clock = limits, bounds or Bounds(), clock
-        self._linger_s, self._heartbeat_s = linger_s, heartbeat_s
+        self._limits, self._bounds, self._clock = limits, Bounds(), clock
         self._feeds: dict[tuple[str, Body], asyncio.Task[Feed]] = {}
         self._users: dict[tuple[str, Body], int] = {}
         self._timers: dict[tuple[str, Body], asyncio.TimerHandle] = {}
@@ -66,7 +62,7 @@ class Hub:
         """How many each sender has."""
         self._looking: asyncio.Task[None] | None = None
         self.is_ended = False
-        self.pages = Held(PAGES_BYTES_MAX)
+        self.pages = MemoryShare(PAGES_BYTES_MAX)
         """Of topics, and rows of views: those that wait to be taken."""
         self.workers = Workers(PAGE_THREADS, PAGES_AT_ONCE, "pages")
 
@@ -136,7 +132,7 @@ class Hub:
             if not self._users[kind] and task is not None and task.done() and _is_over(task):
                 self._let_go(kind)  # of topics that are not there, any number may be asked for
             elif not self._users[kind]:
-                later = asyncio.get_running_loop().call_later(self._linger_s, self._let_go, kind)
+                later = asyncio.get_running_loop().call_later(LINGER_S, self._let_go, kind)
                 self._timers[kind] = later
 
     async def _started(self, kind: tuple[str, Body]) -> Feed:
@@ -171,7 +167,7 @@ class Hub:
         beaten = self._clock()
         while True:
             await asyncio.sleep(LOOK_S)
-            is_due = self._clock() - beaten >= self._heartbeat_s
+            is_due = self._clock() - beaten >= HEARTBEAT_S
             if is_due:
                 beaten = self._clock()
             for task in list(self._feeds.values()):

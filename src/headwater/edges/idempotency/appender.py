@@ -22,10 +22,10 @@ from headwater.client.log import Log
 from headwater.client.publisher import Draft
 from headwater.edges.caller import SENDER
 from headwater.edges.errors import TooLarge
-from headwater.edges.held import Held
 from headwater.edges.idempotency.index import KeyIndex
 from headwater.edges.idempotency.requests import Appended, Outcome, Queue, Request, Waiting
 from headwater.edges.idempotency.writer import HINT, Writer
+from headwater.edges.memory_share import MemoryShare
 from headwater.edges.topics import TOO_LARGE, Topic, Topics, too_large
 from headwater.errors import HeadwaterError
 
@@ -50,14 +50,13 @@ class Once:
         log: Log,
         name: str,
         topics: Topics,
-        *,
-        window_s: float = WINDOW_S,
-        keys_most: int = KEYS_MOST,
     ) -> None:
         self._topics = topics
-        self._writer = Writer(log, name, KeyIndex(int(window_s * 1000), keys_most))
+        self._writer = Writer(log, name, KeyIndex(int(WINDOW_S * 1000), KEYS_MOST))
         self._waiting = Queue()
-        self._held = Held(WAITING_BYTES_MAX, "the log does not keep up with what is sent to it")
+        self._held = MemoryShare(
+            WAITING_BYTES_MAX, "the log does not keep up with what is sent to it"
+        )
         self._changed = threading.Condition()
         self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None

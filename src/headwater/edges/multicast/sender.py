@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from headwater.edges.held import SHARE
+from headwater.edges.memory_share import SHARE
 from headwater.edges.multicast.packets import (
     ASKED_MAX,
     NO_STAMP,

@@ -20,7 +20,7 @@ from headwater.edges.answer_body import PIECE_BYTES, Outgoing
 from headwater.edges.caller import SENDER, address_of
 from headwater.edges.config import Limits
 from headwater.edges.errors import Overloaded, TooLarge
-from headwater.edges.held import Held
+from headwater.edges.memory_share import MemoryShare
 from headwater.edges.registry import routes
 from headwater.edges.registry.access import Token, Tokens
 from headwater.edges.registry.call import Call, ForAThread
@@ -57,8 +57,10 @@ class App:
         self._store = store
         self._tokens = Tokens(config.tokens)
         self._loopback_only = loopback_only
-        self._held = Held(HELD_BYTES_MAX)
-        self._answers = Held(ANSWERS_BYTES_MAX, "too much that was asked for waits to be taken")
+        self._held = MemoryShare(HELD_BYTES_MAX)
+        self._answers = MemoryShare(
+            ANSWERS_BYTES_MAX, "too much that was asked for waits to be taken"
+        )
         self._workers = Workers(WORKERS, AT_ONCE if self._tokens else WORKERS, "schemas")
         self._allowance = Allowance(Limits())
         self._wrong = Rates(WRONG_PER_SECOND)

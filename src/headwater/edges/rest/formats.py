@@ -36,7 +36,7 @@ from headwater.edges import json_values
 from headwater.edges.rest.answers import V2, Json
 
 RECORDS_MAX = 100_000
-"""Of one request."""
+"""Of one request, and its headers: one takes as much memory as a record."""
 BAD_JSON, BAD_RECORD = 400, 42206
 TIMESTAMP_MAX = 253_402_300_799_999
 """The last millisecond of the year 9999: no calendar shows a later one."""
@@ -92,9 +92,6 @@ def read(body: bytes, now_ms: int) -> Iterator[Produced | Bad]:
     is_much = json_values.many(body) is not None
     place, count = _behind_space(text, 0), 0
     while place < len(text):
-        if count == RECORDS_MAX:
-            yield Bad(BAD_RECORD, f"a request has at most {RECORDS_MAX} records: send another")
-            return
         try:
             end = (
                 json_values.end_of(text, place) if is_much else _DECODER.raw_decode(text, place)[1]
@@ -102,8 +99,14 @@ def read(body: bytes, now_ms: int) -> Iterator[Produced | Bad]:
         except (ValueError, RecursionError) as error:
             yield Bad(BAD_JSON, f"no JSON at character {place}: {error}")
             return
-        yield _one(text[place:end], now_ms)
-        place, count = _behind_space(text, end), count + 1
+        found = _one(text[place:end], now_ms)
+        count += 1 if isinstance(found, Bad) else 1 + len(found.draft.headers)
+        if count > RECORDS_MAX:
+            said = f"a request has at most {RECORDS_MAX} records and headers: send another"
+            yield Bad(BAD_RECORD, said)
+            return
+        yield found
+        place = _behind_space(text, end)
 
 
 def _one(text: str, now_ms: int) -> Produced | Bad:

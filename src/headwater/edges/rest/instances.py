@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from headwater.client.librdkafka import KafkaException
 from headwater.client.log import Log
 from headwater.edges.errors import Overloaded
-from headwater.edges.held import Held
+from headwater.edges.memory_share import MemoryShare
 from headwater.edges.rest.access import NO_INSTANCE
 from headwater.edges.rest.answers import RestError
 from headwater.edges.rest.batch import ANSWER_BYTES, ANSWER_BYTES_MAX, Answer
@@ -60,7 +60,7 @@ class Instances:
         self._log = log
         self._open: dict[tuple[str, str], Instance] = {}
         self._turns: dict[Instance, asyncio.Lock] = {}
-        self.answers = Held(max(limits.consumers * ANSWER_BYTES, 2 * ANSWER_BYTES_MAX))
+        self.answers = MemoryShare(max(limits.consumers * ANSWER_BYTES, 2 * ANSWER_BYTES_MAX))
         """Bytes of answers that are being gathered, or wait to be taken."""
         # As many as there are instances: each may be waiting for records.
         threads = FIRST_ONES * limits.consumers + 4

@@ -86,7 +86,7 @@ class _Routes:
         self._file = frozenset(context.edges.webhooks)
         self._runner, self._directory = runner, runner.directory
         self._pings: Counter[str] = Counter()
-        self._upkeep = upkeep.Upkeep(context.log, context.asking)
+        self._upkeep = runner.upkeep
 
     async def all(self, request: Request) -> Response:
         await self._directory.current()

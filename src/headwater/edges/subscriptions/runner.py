@@ -19,7 +19,7 @@ from headwater.edges.subscriptions.directory import Directory, now_ms
 from headwater.edges.subscriptions.entry import Entry, Signing
 from headwater.edges.subscriptions.history import REASON_CHARACTERS, Attempt, History
 from headwater.edges.subscriptions.settings import Settings
-from headwater.edges.subscriptions.upkeep import group_of
+from headwater.edges.subscriptions.upkeep import Upkeep, group_of
 from headwater.edges.webhooks.delivery import Delivery, Outcome, Sender
 from headwater.edges.webhooks.poster import Poster
 from headwater.edges.webhooks.subscriber import Subscriber, Wanted, forget
@@ -39,6 +39,7 @@ class Runner:
         self.history = History(context.log, context.appender)
         self.directory = Directory(context.log, context.appender, settings)
         self.directory.heard = self._heard
+        self.upkeep = Upkeep(context.log, context.asking)
         self._changed = asyncio.Event()
         self._running: dict[str, tuple[Entry, asyncio.Task[None]]] = {}
         """By the subscription's id."""
@@ -64,13 +65,17 @@ class Runner:
     async def _follow(self) -> None:
         if not self.directory.is_current:
             return  # what was paused or deleted since must not be delivered for
-        wanted = {each.id: each for each in self.directory.all() if not each.paused}
+        there = {each.id: each for each in self.directory.all()}
+        wanted = {id: each for id, each in there.items() if not each.paused}
         over = [
             id
             for id, (entry, _) in self._running.items()
             if id not in wanted or wanted[id].work() != entry.work()
         ]
+        deleted = [self._running[id][0] for id in over if id not in there]
         await asyncio.gather(*(self._end(id) for id in over))
+        for entry in deleted:
+            self.upkeep.clear(entry)  # what it made until now, in whichever process it was deleted
         for id, entry in wanted.items():
             if id not in self._running:
                 state = self._context.status.of(entry.service)

@@ -1,6 +1,7 @@
 """What a subscription leaves beside its entry: its group, its dead letters, what is to be delivered again.
 
-Called by `routes`. Blocks, but for what `Upkeep` does after the answer.
+Called by `routes`, and by `runner` once it delivers no more for what was deleted. Blocks, but for what
+`Upkeep` does after the answer.
 """
 
 from __future__ import annotations

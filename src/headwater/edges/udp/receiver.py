@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headwater.edges import counts
-from headwater.edges.held import SHARE
+from headwater.edges.memory_share import SHARE
 from headwater.edges.udp.batches import Batches, Datagram, host_of
 from headwater.edges.udp.socket_thread import SocketThread
 from headwater.edges.udp.sockets import DropCount

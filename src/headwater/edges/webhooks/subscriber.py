@@ -90,7 +90,11 @@ class Subscriber:
     async def run(self) -> None:
         if self._fenced is not None:
             raise self._fenced  # else two processes would take it from each other for ever
-        instance = await asyncio.to_thread(self._prepare)
+        preparing = asyncio.create_task(asyncio.to_thread(self._prepare))
+        try:
+            instance = await asyncio.shield(preparing)
+        finally:  # no thread goes on making topics for what was deleted
+            await asyncio.wait((preparing,))
         sender = _Counted(self._wanted, self._wanted.sender())
         outside = Outside(sender, lambda notes: member.commit(notes), self._bury)
         delivering = self._delivering = Delivering(

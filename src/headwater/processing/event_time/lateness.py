@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from headwater.processing.clocks import corrected_micros
 from headwater.processing.event_time.options import Timing
 
-EARLIEST = np.iinfo(np.int64).min
 HEADER = "late."
 
 

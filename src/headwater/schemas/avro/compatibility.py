@@ -139,9 +139,11 @@ class _Comparison:
                           "default value and is missing in the {writer} schema", field.name)  # fmt: skip
 
     def _logical(self, reader: Type, writer: Type, path: str) -> None:
-        if reader.logical is None or writer.logical is None:
+        is_text = {reader.kind, writer.kind} == {"bytes", "string"}
+        becomes_text = is_text and "decimal" in (reader.logical, writer.logical)
+        if not becomes_text and (reader.logical is None or writer.logical is None):
             return
-        if reader.logical != writer.logical:
+        if becomes_text or reader.logical != writer.logical:
             self._say("LOGICAL_TYPE_MISMATCH", path,
                       "The logical type at path '{path}' in the {reader} schema is another than in the "
                       "{writer} schema, so its values would be read as others",
@@ -177,6 +179,12 @@ def _same_name(reader: Type, writer: Type) -> bool:
     return reader.simple_name == writer.simple_name or writer.name in reader.aliases
 
 
+def _alike(reader: Type, writer: Type) -> bool:
+    """By what fastavro goes by, too: an alias without its namespace."""
+    aliases = (each.rpartition(".")[2] for each in reader.aliases)
+    return _same_name(reader, writer) or writer.simple_name in aliases
+
+
 def _meant(field: Field, reader: Type, known: Mapping[str, Field]) -> set[str]:
     """The written fields that some library would take for it: by its name, else by its aliases."""
     aliased = {name for name in field.aliases if name in known and name != field.name}
@@ -188,7 +196,7 @@ def _meant(field: Field, reader: Type, known: Mapping[str, Field]) -> set[str]:
 def _fits(branch: Type, writer: Type) -> bool:
     """By its name or its type; what is inside is another question."""
     if branch.name and writer.name:
-        return _same_name(branch, writer)
+        return _alike(branch, writer)
     return branch.kind == writer.kind or writer.kind in _PROMOTED.get(branch.kind, ())
 
 

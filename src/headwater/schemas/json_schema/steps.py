@@ -32,6 +32,8 @@ LEVELS_MAX = 5_000
 """Schemas inside of each other, all along the way into a value: the library's stack has an end."""
 BACKTRACKS_MAX = 10_000
 """Of one expression that has to go back (look-around), at one text."""
+EXPRESSIONS_MAX = 2_000_000
+"""Instructions of all expressions of a schema: whoever checks values holds them, at some 80 bytes each."""
 _STATES_MAX = 2_000
 _LINKS_MAX = 300
 
@@ -71,6 +73,8 @@ class Steps:
     def __init__(self, root: Node) -> None:
         """Raises TooManySteps where no value can be checked."""
         self._parts, first = parts_of(root)
+        if sum(each.own.size + each.names.size for each in self._parts) > EXPRESSIONS_MAX:
+            raise TooManySteps("its regular expressions are too large, all together")
         self._closures: dict[int, Counter[int]] = {}
         self._links: dict[int, int] = {}
         """How many schemas lead through each other to the last one that it applies to its own place."""

@@ -16,7 +16,7 @@ import fastavro
 from fastavro import _read_py
 from fastavro.read import LOGICAL_READERS
 
-from headwater.schemas.values.header import Json
+from headwater.schemas.values.header import Json, values_max
 from headwater.schemas.values.moments import logical_of
 
 Kind: TypeAlias = Any
@@ -62,7 +62,8 @@ def reader_of(schema: Kind, *, for_columns: bool = False) -> Reader:
     schemas are not read. `for_columns`: times of a day are numbers, as columns have them.
     """
     types = _Types(named_in(schema))
-    if any(types.is_empty(each) for each in types.items(schema)) or types.has_many_free(schema):
+    free = types.most_free(schema)
+    if any(types.is_empty(each) for each in types.items(schema)) or free > FREE_MAX:
         return _refuse_endless
     reader = _read_py.schemaless_reader if types.hold_themselves() else fastavro.schemaless_reader
     own = copy.deepcopy(schema)
@@ -72,7 +73,14 @@ def reader_of(schema: Kind, *, for_columns: bool = False) -> Reader:
                 kind["logicalType"] = _DECIMAL
             elif for_columns and means in _TIMES:
                 del kind["logicalType"]
-    return lambda data, _, read_as: cast("Reader", reader)(data, own, read_as)
+
+    def read(data: io.BytesIO, _: Kind, read_as: Kind) -> Json:
+        size = data.getbuffer().nbytes
+        if free * size > values_max(size):
+            _refuse_endless()
+        return cast("Reader", reader)(data, own, read_as)
+
+    return read
 
 
 def _decimal(data: bytes, written: Kind, _: Kind) -> Decimal:
@@ -91,7 +99,7 @@ for _type in ("bytes", "fixed"):
 
 
 def _refuse_endless(*_: object) -> Json:
-    raise ValueError("its schema lets a few bytes be any number of values without a byte")
+    raise ValueError("its schema lets a few bytes be very many values without a byte")
 
 
 class _Types:
@@ -135,10 +143,10 @@ class _Types:
             return all(self.is_empty(each["type"]) for each in kind["fields"])
         return bool(kind["type"] == "null")
 
-    def has_many_free(self, schema: Kind) -> bool:
-        """Whether something in it, for which a byte is paid at most once, holds many that take none."""
+    def most_free(self, schema: Kind) -> int:
+        """The most in something for which a byte is paid at most once, up to one more than `FREE_MAX`."""
         parts = (part for root in [schema, *self._named.values()] for part in self.parts(root))
-        return any(self._count_free(each) > FREE_MAX for each in parts)
+        return max(map(self._count_free, parts))
 
     def _count_free(self, kind: Kind) -> int:
         """Up to unions, lists and maps, each of which takes a byte."""

@@ -25,3 +25,8 @@ def identity_of(data: bytes | None) -> int | None:
 
 def prefix(identity: int) -> bytes:
     return b"\0" + identity.to_bytes(4, "big")
+
+
+def values_max(size: int) -> int:
+    """So many values may stand in this many bytes: schemas of strangers have some that take none."""
+    return 1_000_000 + 4 * size

@@ -24,16 +24,44 @@ _TIMESTAMP = f"{_WELL_KNOWN}Timestamp"
 _INTEGERS = (_F.CPPTYPE_INT32, _F.CPPTYPE_INT64, _F.CPPTYPE_UINT32, _F.CPPTYPE_UINT64)
 
 
-def plain(message: Message, read_as: Descriptor | None = None, *, in_micros: bool = False) -> Json:
-    """`read_as`: the message that whoever reads it knows; `in_micros`: a Timestamp is cut off at the
-    microsecond. Raises NotOfItsSchema."""
-    name = message.DESCRIPTOR.full_name
-    if name.startswith(_WELL_KNOWN):
-        return _well_known(message, name, in_micros)
-    return {
-        said: _field(message, own, known, in_micros)
-        for said, own, known in pairs(message.DESCRIPTOR, read_as)
-    }
+class Reading:
+    """Of one value. `in_micros`: a Timestamp is cut off at the microsecond; `most`: so many fields it may
+    have, as a message of thousands takes two bytes where none is set."""
+
+    def __init__(self, most: float, *, in_micros: bool) -> None:
+        self._left, self._in_micros = most, in_micros
+
+    def plain(self, message: Message, read_as: Descriptor | None = None) -> Json:
+        """`read_as`: the message that whoever reads it knows. Raises NotOfItsSchema."""
+        name = message.DESCRIPTOR.full_name
+        if name.startswith(_WELL_KNOWN):
+            return _well_known(message, name, self._in_micros)
+        fields = pairs(message.DESCRIPTOR, read_as)
+        self._left -= len(fields)
+        if self._left < 0:
+            raise NotOfItsSchema(
+                "a few bytes of it are very many fields: its messages are too wide"
+            )
+        return {said: self._field(message, own, known) for said, own, known in fields}
+
+    def _field(
+        self, message: Message, field: FieldDescriptor, known: FieldDescriptor | None
+    ) -> Json:
+        if field.is_repeated:
+            found = getattr(message, field.name)
+            entry = field.message_type
+            if entry is not None and entry.GetOptions().map_entry:
+                item, read_as = entry.fields_by_name["value"], _item(known)
+                return {_key(key): self._one(found[key], item, read_as) for key in found}
+            return [self._one(each, field, known) for each in found]
+        if field.has_presence and not message.HasField(field.name):
+            return None
+        return self._one(getattr(message, field.name), field, known)
+
+    def _one(self, value: Json, field: FieldDescriptor, known: FieldDescriptor | None) -> Json:
+        if isinstance(value, Message):
+            return self.plain(value, None if known is None else known.message_type)
+        return _scalar(value, field, known or field)
 
 
 @lru_cache(maxsize=4096)
@@ -77,21 +105,6 @@ def _well_known(message: Message, name: str, in_micros: bool) -> Json:
         raise NotOfItsSchema(f"{name} holds what cannot be one: {error}") from None
 
 
-def _field(
-    message: Message, field: FieldDescriptor, known: FieldDescriptor | None, in_micros: bool
-) -> Json:
-    if field.is_repeated:
-        found = getattr(message, field.name)
-        entry = field.message_type
-        if entry is not None and entry.GetOptions().map_entry:
-            item, read_as = entry.fields_by_name["value"], _item(known)
-            return {_key(key): _one(found[key], item, read_as, in_micros) for key in found}
-        return [_one(each, field, known, in_micros) for each in found]
-    if field.has_presence and not message.HasField(field.name):
-        return None
-    return _one(getattr(message, field.name), field, known, in_micros)
-
-
 def _item(known: FieldDescriptor | None) -> FieldDescriptor | None:
     entry = None if known is None else known.message_type
     return None if entry is None else entry.fields_by_name.get("value")
@@ -101,12 +114,7 @@ def _key(key: object) -> str:
     return str(key).lower() if isinstance(key, bool) else str(key)
 
 
-def _one(
-    value: Json, field: FieldDescriptor, known: FieldDescriptor | None, in_micros: bool
-) -> Json:
-    if isinstance(value, Message):
-        return plain(value, None if known is None else known.message_type, in_micros=in_micros)
-    reader = known or field
+def _scalar(value: Json, field: FieldDescriptor, reader: FieldDescriptor) -> Json:
     if reader.enum_type is not None:
         names = enum_names(field.enum_type or reader.enum_type, reader.enum_type)
         return names.get(value, value)

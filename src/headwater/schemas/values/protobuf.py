@@ -19,7 +19,7 @@ from headwater.schemas.protobuf import document
 from headwater.schemas.values import exact, messages
 from headwater.schemas.values.errors import NotOfItsSchema
 from headwater.schemas.values.fit.protobuf import fit
-from headwater.schemas.values.header import Json
+from headwater.schemas.values.header import Json, values_max
 
 INDEXES_MAX = 32
 _SHOWN = 300
@@ -81,7 +81,8 @@ class ProtobufCodec:
             made.ParseFromString(body[start:])
         except DecodeError as error:
             raise NotOfItsSchema(f"no Protobuf of its schema: {error}") from None
-        return messages.plain(made, self.reader, in_micros=self._in_micros)
+        reading = messages.Reading(values_max(len(body)), in_micros=self._in_micros)
+        return reading.plain(made, self.reader)
 
     def is_read(self, message: Descriptor) -> bool:
         """Whether it is the one as which values are to be read, wherever it stands in its file."""

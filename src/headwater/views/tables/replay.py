@@ -16,9 +16,6 @@ from headwater.views.tables.value_forms import may_be_quick
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-RECORD = ("key", "value", "topic", "partition", "offset", "timestamp")
-"""The columns of the log's records that are needed."""
-
 
 class Kept:
     """Rows that Spark keeps, in memory and on disk, until they are let go of."""

@@ -27,8 +27,6 @@ from headwater.broker.groups.modern.member import MemberState, without
 from headwater.broker.groups.modern.records import read_target
 from headwater.broker.groups.modern.replay import Parts, Replay
 
-Value = int | tuple[int, int] | MemberValue | CurrentValue | RegexValue | dict[UUID, frozenset[int]]
-
 
 def read_group(data: bytes) -> tuple[int, int]:
     """Epoch and hash of the topics."""

@@ -12,7 +12,6 @@ An API without a rule is refused to everybody: a new one must be thought about f
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -34,7 +33,6 @@ from headwater.broker.security.rules.permission import Asker, Rule
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
-logger = logging.getLogger("headwater.security")
 
 RULES: Mapping[int, Rule] = {
     **cluster.RULES,

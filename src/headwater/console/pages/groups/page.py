@@ -6,13 +6,12 @@ from collections.abc import Collection
 from functools import partial
 from typing import Any
 
-from nicegui import ui
-
 from headwater.client import groups
 from headwater.client.groups import Group
 from headwater.console import elements, live
 from headwater.console.addresses import link
 from headwater.console.context import Visit
+from headwater.console.filtered_table import FilteredTable
 from headwater.console.pages import Page
 from headwater.console.pages.groups.group import show_one, state_of
 from headwater.console.sentences import number
@@ -51,36 +50,22 @@ def show(visit: Visit) -> None:
 
     def draw(found: list[Group]) -> None:
         followed = visit.context.watch.queries.following()
-        table.rows = [row_of(each, followed) for each in found]
-        table.set_visibility(bool(found))
-        none.set_visibility(not found)
+        table.draw([row_of(each, followed) for each in found])
 
     load = visit.context.history.checked(partial(groups.listed, visit.context.log))
     live.keep(load, draw, EVERY_S)
-    with ui.element("div").classes("hw-tools"):
-        words = ui.input("Filter by name").props("dense outlined clearable").classes("hw-goto")
-    with elements.card() as card:
-        card.props["aria-label"] = "All groups"
-        table = ui.table(columns=_COLUMNS, rows=[], row_key="name", pagination=100)
-        table.classes("hw-list")
-        table.props(
-            'flat :rows-per-page-options="[100, 500, 0]" rows-per-page-label="Groups per page:"'
-        )
-        for name, slot in (
-            ("name", _NAME),
-            ("state", _STATE),
-            ("lag", _LAG),
-            ("topics", _TOPICS),
-        ):
-            table.add_slot(f"body-cell-{name}", slot)
-        table.bind_filter_from(words, "value", lambda value: value or "")
-        none = ui.element("div").classes("full-width")
-        with none:
-            elements.absent(
-                "There are no consumer groups yet.",
-                "A consumer with a group.id makes one when it first reads; so does a running query.",
-            )
-        none.set_visibility(False)
+    table = FilteredTable(
+        "All groups",
+        _COLUMNS,
+        {"name": _NAME, "state": _STATE, "lag": _LAG, "topics": _TOPICS},
+        (
+            "There are no consumer groups yet.",
+            "A consumer with a group.id makes one when it first reads; so does a running query.",
+        ),
+        filtered="Filter by name",
+        per_page=(100, 500, 0),
+        pages="Groups per page:",
+    )
 
 
 def row_of(group: Group, followed: Collection[str]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from headwater.console.actions import Action
 from headwater.console.addresses import link
 from headwater.console.administration import topics as administration
 from headwater.console.context import Visit
+from headwater.console.filtered_table import FilteredTable
 from headwater.console.forms.settings import SettingsTable
 from headwater.console.forms.topics import creation_form, topic_buttons
 from headwater.console.pages import Page
@@ -149,35 +150,26 @@ def show(visit: Visit) -> None:
             elements.action(visit, Action.CREATE_TOPIC, "New topic", creation.open, icon="add")
 
     def draw(found: list[Topic]) -> None:
-        table.rows = [row_of(each, visit.context.history.rate(each.name)) for each in found]
-        table.set_visibility(bool(found))
-        none.set_visibility(not found)
+        table.draw([row_of(each, visit.context.history.rate(each.name)) for each in found])
 
     def load() -> list[Topic]:
         return topics.listed(visit.context.log, internal=internal.value)
 
     kept = live.keep(visit.context.history.checked(load), draw, EVERY_S)
-    with ui.element("div").classes("hw-tools"):
-        words = ui.input("Filter by name").props("dense outlined clearable").classes("hw-goto")
+    table = FilteredTable(
+        "All topics",
+        _COLUMNS,
+        {"name": _NAME} | dict.fromkeys(("records", "rate", "size", "partitions"), _SHOWN),
+        (
+            "There are no topics yet.",
+            "headwater topics create NAME makes one; so does the first record of a producer.",
+        ),
+        filtered="Filter by name",
+        per_page=(100, 500, 0),
+        pages="Topics per page:",
+    )
+    with table.tools:
         internal = ui.switch("Internal topics")
-    with elements.card() as card:
-        card.props["aria-label"] = "All topics"
-        table = ui.table(columns=_COLUMNS, rows=[], row_key="name", pagination=100)
-        table.classes("hw-list").props(
-            'flat :rows-per-page-options="[100, 500, 0]" rows-per-page-label="Topics per page:"'
-        )
-        table.add_slot("body-cell-name", _NAME)
-        for name in ("records", "rate", "size", "partitions"):
-            table.add_slot(f"body-cell-{name}", _SHOWN)
-        table.bind_filter_from(words, "value", lambda value: value or "")
-        none = ui.element("div").classes("full-width")
-        with none:
-            elements.absent(
-                "There are no topics yet.",
-                "headwater topics create NAME makes one; so does the first record of a producer.",
-            )
-        none.set_visibility(False)
-
     internal.on_value_change(kept.soon)
 
 

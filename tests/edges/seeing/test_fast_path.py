@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headwater.client.errors import NotThere
-from headwater.edges.express import Express
+from headwater.edges.fast_path import FastPath
 
 
-def application() -> Express:
+def application() -> FastPath:
     slow = FastAPI()
 
     @slow.api_route("/{path:path}", methods=["GET", "POST", "PUT"])
@@ -30,7 +30,7 @@ def application() -> Express:
             raise HTTPException(413, "too much")
         return Response(f"{topic}: {len(await request.body())}")
 
-    return Express(slow, quick)
+    return FastPath(slow, quick)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ RETRY_AFTER_S = 1.0
 SHARE = 3
 
 
-class Held:
+class MemoryShare:
     """Of whoever asks (`SENDER`); what a request has taken, the same request gives back."""
 
     def __init__(self, most: int, sentence: str = "too much is being sent at once") -> None:
