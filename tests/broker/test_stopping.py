@@ -13,6 +13,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from kio.schema.api_versions.v0.request import ApiVersionsRequest
 
 from tests.broker.disks import HandDisk
 from tests.broker.processes import broker_process
@@ -20,7 +21,7 @@ from tests.broker.serving import create, serving
 from tests.compat.asking import Member, fetch_request, produce, produce_request, read_all
 from tests.compat.batches import batch, read_batches
 from tests.compat.waiting import AT_ONCE_SECONDS, LONG_MS, until
-from tests.compat.wire import ConnectionClosed, ErrorCode, Wire
+from tests.compat.wire import ConnectionClosed, ErrorCode, Wire, encode
 
 SLOW = ("-m", "tests.broker.slow_disk", "0.5")
 CLEAN = ".kafka_cleanshutdown"
@@ -208,3 +209,16 @@ def test_a_client_that_resets_its_connection_meanwhile_does_not_keep_the_broker_
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         client.close()
     assert broker.broker.stopped_cleanly
+
+
+def test_a_client_that_goes_on_sending_while_it_stops_keeps_its_answers(data: Path) -> None:
+    """Nobody takes what it sends, so nobody may read it: there is no room for it in the end."""
+    with serving(data) as broker, broker.wire() as wire:
+        request = encode(ApiVersionsRequest(), 1)
+        (connection,) = until(lambda: broker.call(lambda: set(broker.broker.connections)), "it")
+        broker.call(lambda: setattr(broker.broker, "stopping", True))
+        wire.send_unframed((struct.pack(">i", len(request)) + request) * 20_000)
+        until(lambda: connection.inbound.is_paused or connection.is_closing, "an end of reading")
+        assert not connection.is_closing
+        tasks = broker.broker.health.tasks
+        assert not [name for name, task in tasks.items() if task.failures]

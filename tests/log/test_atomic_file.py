@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from fcntl import ioctl
 from pathlib import Path
+from termios import FIONREAD
 
 import pyarrow as pa
 import pytest
@@ -13,6 +16,7 @@ import pytest
 import headwater
 from headwater.log import atomic_file
 from headwater.log.files import Files
+from tests.compat.waiting import until
 
 SOURCES = Path(headwater.__file__).parent
 RENAMES = re.compile(
@@ -201,3 +205,17 @@ def _renames() -> Iterator[tuple[Path, str]]:
         for line in path.read_text().splitlines():
             if RENAMES.search(line):
                 yield path, line
+
+
+def test_a_file_is_read_to_its_end_though_it_comes_in_pieces(tmp_path: Path) -> None:
+    """As some file systems give it: fewer bytes than asked for are not the end."""
+    path = tmp_path / "pieces"
+    os.mkfifo(path)
+    with ThreadPoolExecutor(1) as threads:
+        found = threads.submit(atomic_file.read, path)
+        with path.open("wb", buffering=0) as pipe:
+            pipe.write(b"one ")
+            until(lambda: ioctl(pipe, FIONREAD, bytes(4)) == bytes(4), "it to be read")
+            if not found.done():
+                pipe.write(b"two")
+    assert found.result() == b"one two"

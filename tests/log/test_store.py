@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from headwater.broker.inspection.folder import CannotLook, hold
 from headwater.errors import HeadwaterError
 from headwater.log import checkpoints
 from headwater.log.config import LogConfig
 from headwater.log.files import Files
-from headwater.log.store import FolderInUse, LogStore
+from headwater.log.store import LOCK, FolderInUse, LogStore
 from headwater.testing.clock import ManualClock
 from headwater.testing.faulty_disk import FaultyDisk, PowerCut
 
@@ -73,6 +74,12 @@ def test_a_second_broker_is_kept_out(tmp_path: Path) -> None:
     second = LogStore(Files(), tmp_path, ManualClock().now_ms)
     with pytest.raises(HeadwaterError, match="in use by another broker"):
         second.open(1)
+    (tmp_path / LOCK).unlink()  # by somebody who takes it for a stale one
+    with pytest.raises(HeadwaterError, match="in use by another broker"):
+        second.open(1)
+    for exclusive in (False, True):
+        with pytest.raises(CannotLook, match="in use by a running broker"):
+            hold(tmp_path, exclusive=exclusive)
     first.unlock()
     second.open(1)
     second.unlock()

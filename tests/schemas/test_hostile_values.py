@@ -12,6 +12,8 @@ import pytest
 
 from headwater.client.records import Record
 from headwater.edges.feeds import bodies
+from headwater.schemas import kinds
+from headwater.schemas.errors import InvalidSchema
 from headwater.schemas.protobuf import compiler
 from headwater.schemas.protobuf.document import parse
 from headwater.schemas.values.avro import AvroCodec
@@ -92,6 +94,28 @@ def test_wide_messages_of_no_byte_are_read_as_long_as_all_their_fields_are_few()
     assert len(few["m"]) == 10 and few["m"][9]["f1999"] == 0
     with pytest.raises(NotOfItsSchema, match="very many fields"):
         codec.decode(b"\0" + b"\n\0" * 20_000)
+
+
+_LONG = "A" * 300
+_ENUM = f"enum E {{ {_LONG} = 0; }} repeated E e = 1;"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("AVRO", json.dumps({"type": "enum", "name": "E", "symbols": [_LONG]})),
+        ("AVRO", json.dumps({"type": "record", "name": "R",
+                             "fields": [{"name": _LONG, "type": "int"}]})),
+        ("PROTOBUF", f'syntax = "proto3"; message M {{ message N {{ {_ENUM} }} }}'),
+        ("PROTOBUF", f'syntax = "proto3"; message M {{ int32 {_LONG} = 1; }}'),
+    ],
+    ids=["symbol", "field", "value", "number"],
+)  # fmt: skip
+def test_a_name_that_each_byte_of_a_value_would_be_shown_as_is_short(kind: str, text: str):
+    """Eight kilobytes of symbols of 300,000 letters would be shown as two gigabytes."""
+    with pytest.raises(InvalidSchema, match="255 letters"):
+        kinds.parse(kind, text)
+    assert kinds.parse(kind, text.replace(_LONG, _LONG[:255]))
 
 
 def test_a_few_values_without_a_byte_are_read():

@@ -335,6 +335,16 @@ def test_a_change_that_refuses_old_values_is_not_called_compatible(name: str):
     assert new.unreadable(old)
 
 
+@pytest.mark.parametrize("name", ["sub/", "a/b.json", "http://h/x/"])
+def test_a_relative_name_of_its_own_counts_once(name: str):
+    """As it would lead a `$ref` elsewhere each time that it is looked at."""
+    defs = {"d": {"type": "number"}, "e": {"$id": "e/", "allOf": [{"$ref": "#/x"}], "x": {}}}
+    inner = {"properties": {"b": {}}, "allOf": [True, {"$ref": "#/definitions/d"}]}
+    was = {"$id": name, "definitions": defs, "allOf": [inner, {"$ref": "#/definitions/e"}]}
+    old, new = (kinds.parse("JSON", json.dumps(each)) for each in (was, {**was, "title": "t"}))
+    assert not new.unreadable(old)
+
+
 _ORDER = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
 _CLOSED = {**_ORDER, "additionalProperties": False}
 _MORE = {"properties": {"id": {"type": "integer"}, "note": {"type": "string"}}}

@@ -19,6 +19,7 @@ PRIVATE_WORDS = frozenset(
     [
         "door",
         "doors",
+        "express",
         "families",
         "farewell",
         "heads",

@@ -11,6 +11,9 @@ group whose record cannot be written would be refused again and again, with all 
     names of users, clients,     8,000 letters  k30, k49, k51   INVALID_REQUEST, UNACCEPTABLE_CREDENTIAL
       hosts and resources                         settings
     all of those, in number      the budget     state_budget    KAFKA_STORAGE_ERROR
+    members of a group           5,000           groups          GROUP_MAX_SIZE_REACHED
+    all that members of a        16 MiB          groups.sync     UNKNOWN_SERVER_ERROR
+      classic group are assigned
     member's metadata            480 KiB        k11_join_group  INVALID_REQUEST
     member's subscription        512 KiB        here            INVALID_REQUEST
     streams group's topology     512 KiB        groups.streams  STREAMS_INVALID_TOPOLOGY
@@ -35,6 +38,11 @@ CONFIG_VALUE_BYTES_MAX = 0x7FFF
 """Kafka's: a value is written with an int16 length there."""
 NAME_CHARS_MAX = 8_000
 """A name of this many characters, at most 4 bytes each, and an id made of it, fits an int16 length."""
+GROUP_MEMBERS_MAX = 5_000
+"""All are looked at when one comes or goes. Kafka's default for a record, a megabyte, has room for fewer
+members of a classic group."""
+GROUP_BYTES_MAX = 16 * 1024 * 1024
+"""Of a classic group's record, whatever `max.message.bytes` allows: it is made in one turn."""
 METADATA_BYTES_MAX = 480 * 1024
 """Of one member of a classic group, which holds it for as long as the member is in it. Twice as much, for
 a group that is being migrated, fits a record."""

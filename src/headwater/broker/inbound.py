@@ -146,10 +146,11 @@ class Inbound:
     def balance(self) -> None:
         """Read on only while there is room for what comes: here and in the broker as a whole."""
         connection, outbound = self._connection, self._connection.outbound
-        if outbound is None or connection.is_closing or self._broker.stopping:
+        if outbound is None or connection.is_closing:
             return
         full = (
-            self._goes_on
+            self._broker.stopping
+            or self._goes_on
             or not self._has_room()
             or self._muted is not None
             or len(connection.exchange) >= INBOX_MAX

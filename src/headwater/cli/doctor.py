@@ -59,9 +59,9 @@ def _needs(project: Project) -> Iterable[Finding]:
 
         found.append(edges.examine(project))
     if project.schemas is not None:
-        from headwater.edges.registry import doctor as schemas
+        from headwater.edges.doctor import examine_registry
 
-        found.append(schemas.examine(project))
+        found.append(examine_registry(project))
     return chain(*found)
 
 

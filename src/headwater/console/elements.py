@@ -47,14 +47,11 @@ def card(label: str | None = None) -> Iterator[ui.element]:
         yield made
 
 
-def figure(label: str, value: str, tone: Tone = "calm", hint: str = "") -> ui.label:
+def figure(label: str, value: str) -> ui.label:
     """A number with its name; returns the number's label, whose text may be changed later."""
-    with ui.element("div").classes(f"hw-figure hw-{tone}"):
+    with ui.element("div").classes("hw-figure"):
         ui.label(label).classes("hw-figure-name")
-        shown = ui.label(value).classes("hw-figure-value")
-        if hint:
-            ui.label(hint).classes("hw-soft hw-small")
-    return shown
+        return ui.label(value).classes("hw-figure-value")
 
 
 def state(word: str, tone: Tone) -> ui.element:
@@ -65,13 +62,14 @@ def state(word: str, tone: Tone) -> ui.element:
     return made
 
 
-def absent(sentence: str, remedy: str = "", *, icon: str = "water_drop") -> None:
+def absent(sentence: str, remedy: str = "", *, icon: str = "water_drop") -> ui.element:
     """Where something would be and is not: why, and what to do."""
-    with ui.element("div").classes("hw-absent"):
+    with ui.element("div").classes("hw-absent full-width") as made:
         ui.icon(icon).props('aria-hidden="true"')
         ui.label(sentence).classes("hw-absent-sentence")
         if remedy:
             ui.label(remedy).classes("hw-soft")
+    return made
 
 
 def loading() -> ui.element:

@@ -39,9 +39,7 @@ class FilteredTable:
             for name, slot in slots.items():
                 self._table.add_slot(f"body-cell-{name}", slot)
             self._table.bind_filter_from(words, "value", lambda value: value or "")
-            self._none = ui.element("div").classes("full-width")
-            with self._none:
-                elements.absent(*absent)
+            self._none = elements.absent(*absent)
             self._none.set_visibility(False)
 
     def draw(self, rows: list[Row]) -> None:

@@ -65,8 +65,8 @@ class Turns:
     Whoever asks from an address that has sent many waits for his turn there, behind a few at most.
     """
 
-    def __init__(self, at_once_max: int = AT_ONCE_MAX, wait_s: float = WAIT_S) -> None:
-        self._most, self._wait_s = at_once_max, wait_s
+    def __init__(self, at_once_max: int = AT_ONCE_MAX) -> None:
+        self._most = at_once_max
         self._at_once = 0
         self._one: dict[str, asyncio.Lock] = {}
         self._coming: Counter[str] = Counter()
@@ -96,7 +96,7 @@ class Turns:
 
     async def _wait_for(self, one: asyncio.Lock) -> None:
         try:
-            async with asyncio.timeout(self._wait_s):
+            async with asyncio.timeout(WAIT_S):
                 await one.acquire()
         except TimeoutError:
             raise Crowded from None

@@ -28,7 +28,7 @@ def read(path: Path) -> bytes:
     number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         pieces = [os.read(number, _READ_BYTES)]
-        while len(pieces[-1]) == _READ_BYTES:
+        while pieces[-1]:  # fewer bytes than asked for need not be the end
             pieces.append(os.read(number, _READ_BYTES))
         return b"".join(pieces)
     finally:

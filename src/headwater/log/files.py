@@ -11,14 +11,13 @@ corrupt writes. What a caller may rely on, and no more:
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from headwater.log import atomic_file
+from headwater.log import atomic_file, folder_lock
 from headwater.log.descriptors import Descriptor, Descriptors
 from headwater.record.varint import Buffer
 
@@ -246,14 +245,8 @@ class Files:
         shutil.rmtree(directory, ignore_errors=True)
 
     def lock(self, path: Path) -> Callable[[], None]:
-        """Hold a lock file until the returned function is called. Raises BlockingIOError."""
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(fd)
-            raise
-        return lambda: os.close(fd)
+        """Hold a lock file, and its folder, until the returned function is called. Raises BlockingIOError."""
+        return folder_lock.hold(path)
 
     def space(self, path: Path) -> Space:
         found = os.statvfs(path)

@@ -90,34 +90,29 @@ def sum(column: str) -> Aggregate:
 
 def min(column: str) -> Aggregate:
     """The smallest value."""
-
-    def partial() -> Column:
-        from pyspark.sql import functions as F  # noqa: N812
-
-        return F.min(column)
-
-    def merge(one: Column, other: Column) -> Column:
-        from pyspark.sql import functions as F  # noqa: N812
-
-        return F.least(one, other)
-
-    return Aggregate(partial, merge, kind="minimum", column=column)
+    return _extreme(column, "minimum", "min", "least")
 
 
 def max(column: str) -> Aggregate:
     """The largest value."""
+    return _extreme(column, "maximum", "max", "greatest")
 
+
+def _extreme(column: str, kind: str, of_all: str, of_two: str) -> Aggregate:
     def partial() -> Column:
-        from pyspark.sql import functions as F  # noqa: N812
-
-        return F.max(column)
+        return _spark(of_all)(column)
 
     def merge(one: Column, other: Column) -> Column:
-        from pyspark.sql import functions as F  # noqa: N812
+        return _spark(of_two)(one, other)
 
-        return F.greatest(one, other)
+    return Aggregate(partial, merge, kind=kind, column=column)
 
-    return Aggregate(partial, merge, kind="maximum", column=column)
+
+def _spark(name: str) -> Callable[..., Column]:
+    from pyspark.sql import functions
+
+    found: Callable[..., Column] = getattr(functions, name)
+    return found
 
 
 def avg(column: str) -> Aggregate:

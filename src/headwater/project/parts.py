@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from headwater.project import packages, record
 from headwater.project.file import Project
@@ -21,6 +20,12 @@ BROKER, PIPELINES, CONSOLE, EDGES = "broker", "pipelines", "console", "edges"
 SCHEMAS = "schemas"
 CONSOLE_LISTEN = "127.0.0.1:8765"
 EDGES_LISTEN = "127.0.0.1:8086"
+_SERVICES = {
+    SCHEMAS: (("schemas", "serve"), SCHEMAS_LISTEN, 2, packages.SCHEMAS),
+    EDGES: (("edges",), EDGES_LISTEN, 1, packages.EDGES),
+    CONSOLE: (("console",), CONSOLE_LISTEN, 0, packages.CONSOLE),
+}
+"""Command, address unless the file says another, place in the order of stopping, packages."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +78,14 @@ def parts_of(project: Project) -> list[Part]:
     """In the order in which they start."""
     parts = [] if project.bootstrap else [_broker(project)]
     if project.schemas is not None and is_served(project.schemas):
-        parts.append(_schemas(project, project.schemas))
+        parts.append(_service(project, SCHEMAS, project.schemas))
     parts += [_capture(project, name) for name in project.captures]
     if project.pipelines:
         parts.append(_pipelines(project))
     if project.edges is not None:
-        parts.append(_edges(project, project.edges))
+        parts.append(_service(project, EDGES, project.edges))
     if project.console is not None:
-        parts.append(_console(project, project.console))
+        parts.append(_service(project, CONSOLE, project.console))
     return parts
 
 
@@ -137,32 +142,17 @@ def placed(project: Project, secrets: Environment) -> list[str]:
     return words
 
 
-def _console(project: Project, console: Mapping[str, Any]) -> Part:
-    # Its settings, the token among them, it reads from the file itself: words are seen by everybody.
-    words = ("console", "--project", project.path.name)
-    at = console.get("listen", CONSOLE_LISTEN)
+def _service(project: Project, name: str, section: Mapping[str, object]) -> Part:
+    # Its settings, a token among them, it reads from the file itself: words are seen by everybody.
+    words, listen, stops, needs = _SERVICES[name]
     return Part(
-        CONSOLE,
-        words,
-        stops=0,
-        page_at=at,
-        environment=_others_registry(project),
-        is_secure=bool(console.get("tls")),
-        needs=packages.CONSOLE,
-    )
-
-
-def _edges(project: Project, edges: Mapping[str, Any]) -> Part:
-    words = ("edges", "--project", project.path.name)
-    at = edges.get("listen", EDGES_LISTEN)
-    return Part(
-        EDGES,
-        words,
-        stops=1,
-        page_at=at,
-        is_secure=bool(edges.get("tls")),
-        environment=_others_registry(project),
-        needs=packages.EDGES,
+        name,
+        (*words, "--project", project.path.name),
+        stops=stops,
+        page_at=str(section.get("listen", listen)),
+        environment={} if name == SCHEMAS else _others_registry(project),
+        is_secure=bool(section.get("tls")),
+        needs=needs,
     )
 
 
@@ -171,16 +161,3 @@ def _others_registry(project: Project) -> Mapping[str, str]:
     if project.schemas is None or is_served(project.schemas):
         return {}
     return {"HEADWATER_REGISTRY": registry_of(project.schemas)}
-
-
-def _schemas(project: Project, schemas: Mapping[str, object]) -> Part:
-    words = ("schemas", "serve", "--project", project.path.name)
-    at = str(schemas.get("listen", SCHEMAS_LISTEN))
-    return Part(
-        SCHEMAS,
-        words,
-        stops=2,
-        page_at=at,
-        is_secure=bool(schemas.get("tls")),
-        needs=packages.SCHEMAS,
-    )

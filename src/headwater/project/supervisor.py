@@ -11,19 +11,22 @@ from __future__ import annotations
 
 import fcntl
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import IO
 
 from headwater import owner_only
 from headwater.errors import HeadwaterError
 from headwater.project import record
-from headwater.project.admission import require_free
 from headwater.project.control import Watched
+from headwater.project.hello import Answer, hello
 from headwater.project.parts import Part
+from headwater.project.ports import cannot_listen
 from headwater.project.processes.process import STOP_PATIENCE_S, SupervisedPart
 
 LOOK_EVERY_S = 0.1
+PATIENCE_S = 5.0
+"""Parts of a supervisor that has just been killed let go of their addresses within moments."""
 
 
 class AlreadyUp(HeadwaterError):
@@ -129,3 +132,30 @@ class Supervisor:
                 "this project is up already", hint="see: headwater status; or stop the other one"
             ) from None
         return lock
+
+
+class Taken(HeadwaterError):
+    """Somebody else has an address of this project."""
+
+
+def require_free(parts: Iterable[Part]) -> None:
+    """Raises Taken for the first address at which nothing could listen: a project beside another one would
+    write into it, as every new one says 9092 and clients tell brokers apart only by their cluster id."""
+    deadline = time.monotonic() + PATIENCE_S
+    for part in parts:
+        address = part.address
+        if address is None:
+            continue
+        while (why := cannot_listen(address)) is not None:
+            if time.monotonic() > deadline:
+                raise _taken(part, address, why)
+            time.sleep(LOOK_EVERY_S)
+
+
+def _taken(part: Part, address: str, why: str) -> Taken:
+    there = hello(address, timeout_s=1.0)
+    sentence = why if there is Answer.NOBODY else f"{address} is taken by {there.value}"
+    return Taken(
+        f"{sentence}; nothing was started",
+        hint=f"stop what is there, or give another `listen` in [{part.section}]",
+    )

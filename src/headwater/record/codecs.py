@@ -34,7 +34,9 @@ _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _SNAPPY_RATIO_MAX = 22  # the best that it knows is a copy of 64 bytes in 3
-_NOT_SINGLE = "its records are compressed in several pieces, which not every client can read"
+_NOT_SINGLE = (
+    "its records are compressed in several pieces, or in a way that not every client reads"
+)
 _GUESS_BYTES_MIN = 64 * 1024
 
 
@@ -67,7 +69,8 @@ def decompress(
 
     `single`: InvalidBatch for more than one stream in a row, where not every client reads that:
     librdkafka stops at the first gzip member (and aborts its process where that is empty), and takes
-    no second lz4 frame and no second snappy header.
+    no second lz4 frame and no second snappy header. The same for one stream that not every client reads
+    (`frames.is_one_lz4_frame`; a snappy header of another version).
 
     All codecs give the interpreter to other threads meanwhile.
     """
@@ -135,9 +138,9 @@ def _decompress_snappy(data: Buffer, size_max: int, single: bool) -> bytes:
     while position < end:
         # The header comes again where snappy-java has joined two streams.
         if view[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
-            if single and position:
+            begin, position = position, position + len(_XERIAL_HEADER)
+            if single and (begin or view[:position] != _XERIAL_HEADER):
                 raise InvalidBatch(_NOT_SINGLE)
-            position += len(_XERIAL_HEADER)
             continue
         start = position + 4
         position = start + int.from_bytes(view[position:start], "big")

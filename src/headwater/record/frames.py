@@ -23,6 +23,7 @@ from headwater.record.varint import Buffer
 _SKIPPED = 0x184D2A50
 _LZ4_MAGIC = 0x184D2204
 _LZ4_RATIO_MAX = 255  # a byte of a match length stands for at most that many
+_LZ4_INDEPENDENT = 0x20
 _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_BLOCK_BYTES_MAX = 128 * 1024
 _REPEATED, _COMPRESSED = 1, 2
@@ -56,19 +57,24 @@ def _size_max(data: Buffer, begins: int, frame: _Frame, complaint: str) -> int:
 
 
 def is_one_lz4_frame(data: Buffer) -> bool:
-    """Whether there is nothing before and behind it; CorruptBatch if it breaks off."""
+    """Whether there is nothing before and behind it, and every client reads it: no blocks that are linked or
+    empty, no dictionary. CorruptBatch if it breaks off."""
     if _integer(data, 0, 4) != _LZ4_MAGIC:
         return len(data) < 4 or _integer(data, 0, 4) & ~0xF != _SKIPPED
-    return _lz4_frame(data, 4)[1] >= len(data)
+    if _integer(data, 4, 1) & 0x21 != _LZ4_INDEPENDENT:
+        return False
+    return _lz4_frame(data, 4, empty_blocks=False)[1] >= len(data)
 
 
-def _lz4_frame(data: Buffer, position: int) -> tuple[int, int]:
+def _lz4_frame(data: Buffer, position: int, empty_blocks: bool = True) -> tuple[int, int]:
     flags, limits = _integer(data, position, 1), _integer(data, position + 1, 1)
     block_max = 1 << (8 + 2 * (limits >> 4 & 7))
     position += 3 + 8 * (flags >> 3 & 1) + 4 * (flags & 1)
     size = 0
     while stored := _integer(data, position, 4):
         length = stored & 0x7FFFFFFF
+        if not length and not empty_blocks:
+            break  # where Java's clients end the frame
         size += length if stored >> 31 else min(block_max, length * _LZ4_RATIO_MAX)
         position += 4 + length + 4 * (flags >> 4 & 1)
     return size, position + 4 + 4 * (flags >> 2 & 1)

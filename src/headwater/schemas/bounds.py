@@ -12,6 +12,8 @@ from headwater.schemas.errors import InvalidSchema, too_large
 
 SCHEMA_BYTES_MAX = 768 * 1024
 """With its record's other fields and JSON's escapes it has to fit into a message of 1 MiB."""
+NAME_LETTERS_MAX = 255
+"""Of a field or a symbol: a value shows it for each of its bytes."""
 DEPTH_MAX = 64
 REFERENCES_MAX = 200
 """Direct and indirect together."""
@@ -19,6 +21,14 @@ CLOSURE_BYTES_MAX = 4 * 1024**2
 """A schema with all that it refers to."""
 DIFFERENCES_MAX = 50
 """So many sentences say what is wrong; the rest are counted."""
+
+
+def check_name(name: str) -> None:
+    """Raises InvalidSchema."""
+    if len(name) > NAME_LETTERS_MAX:
+        raise InvalidSchema(
+            f"Invalid schema: a name has more than {NAME_LETTERS_MAX} letters: {name[:40]}…"
+        )
 
 
 def check_text(text: str) -> None:

@@ -100,8 +100,8 @@ class RegistryLookup:
 class TopicLookup:
     """From `_schemas` of a log: read once, and again from where it ended for what was not there."""
 
-    def __init__(self, log: Log, topic: str = records.TOPIC) -> None:
-        self._log, self._topic = log, topic
+    def __init__(self, log: Log) -> None:
+        self._log = log
         self._state = State()
         self._lock = threading.Lock()
         self._position = 0
@@ -139,19 +139,19 @@ class TopicLookup:
             try:
                 self._apply()
             except HeadwaterError as error:  # no such topic, or none that may be read
-                _log.debug("%s: %s", self._topic, error)
+                _log.debug("%s: %s", records.TOPIC, error)
 
     def _apply(self) -> None:
         with told("asking for its id", self._log.bootstrap):
-            topic_id = topics.id_of(self._log.admin, self._topic)
+            topic_id = topics.id_of(self._log.admin, records.TOPIC)
         if topic_id != self._topic_id:  # it was made anew, and its offsets are others
             self._state.clear()
             self._topic_id, self._position = topic_id, 0
-        for partition, (start, end) in self._log.ranges(self._topic).items():
+        for partition, (start, end) in self._log.ranges(records.TOPIC).items():
             begin = max(start, self._position)
             if partition or begin >= end:
                 continue
-            for some in reading.read(self._log, self._topic, {0: (begin, end)}):
+            for some in reading.read(self._log, records.TOPIC, {0: (begin, end)}):
                 for record in some:
                     fact = records.decoded(record.key, record.value)
                     if fact is not None:

@@ -109,6 +109,21 @@ def test_rows_that_went_with_a_partition_are_only_told_of_where_that_is_wanted(
 
 
 @needs(subject.REPLACE)
+def test_rows_that_a_statement_leaves_out_or_takes_away_are_gone_for_readers(shop: Subject) -> None:
+    _two_tables(shop)
+    shop.snapshot()
+    for statement in (
+        'ALTER TABLE t COMMENT "not to RENAME u"',
+        "ALTER IGNORE TABLE t ADD UNIQUE (s(9))",
+        "SET STATEMENT lock_wait_timeout=9 FOR TRUNCATE TABLE u",
+    ):
+        shop.execute(statement)
+        shop.stream()
+        for table in ("t", "u"):
+            assert shop.fold(table) == shop.select(table), (statement, table)
+
+
+@needs(subject.REPLACE)
 def test_a_table_that_is_put_in_the_place_of_another_has_none_of_its_rows(shop: Subject) -> None:
     _two_tables(shop)
     shop.snapshot()

@@ -175,6 +175,23 @@ def test_a_float_is_shown_so_that_it_comes_back(number: float) -> None:
         ("RENAME TABLE a TO b, c TO d", "RENAME", [("db", n) for n in "abcd"]),
         ("DROP DATABASE IF EXISTS x", "DROP DATABASE", [("x", "")]),
         ("/*!40000 ALTER TABLE t DISABLE KEYS */", "ALTER", [("db", "t")]),
+        (
+            "ALTER TABLE t COMMENT 'a # b -- c /* d', RENAME TO u",
+            "ALTER",
+            [("db", "t"), ("db", "u")],
+        ),
+        ("ALTER TABLE t RENAME TO`u`", "ALTER", [("db", "t"), ("db", "u")]),
+        ("ALTER TABLE t RENAME`u`", "ALTER", [("db", "t"), ("db", "u")]),
+        ('ALTER TABLE t COMMENT "one to RENAME later"', "ALTER", [("db", "t")]),
+        ("ALTER TABLE t RENAME\n  COLUMN a TO b", "ALTER", [("db", "t")]),
+        ("ALTER TABLE t ADD `a RENAME b` int", "ALTER", [("db", "t")]),
+        ("TRUNCATE `a#b`", "TRUNCATE", [("db", "a#b")]),
+        ("--\nTRUNCATE `a/*b`", "TRUNCATE", [("db", "a/*b")]),
+        (
+            "SET STATEMENT lock_wait_timeout=5, sql_mode=' FOR ' FOR TRUNCATE t",
+            "TRUNCATE",
+            [("db", "t")],
+        ),
     ],
 )
 def test_statements_say_which_tables_they_change(
@@ -199,6 +216,30 @@ def test_statements_say_which_tables_they_change(
 )
 def test_other_statements_change_no_table(statement: str) -> None:
     assert ddl.classify(statement, "db") is None
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_emptied", "is_read"),
+    [
+        ("ALTER IGNORE TABLE t ADD UNIQUE (a)", False, True),
+        ("ALTER TABLE t DISCARD TABLESPACE", True, False),
+        ("ALTER TABLE t IMPORT TABLESPACE", False, True),
+        ("ALTER TABLE t IMPORT PARTITION p, `q` TABLESPACE", False, True),
+        ("ALTER TABLE t COMMENT 'DROP PARTITION; IMPORT TABLESPACE'", False, False),
+        ("ALTER TABLE t TABLESPACE innodb_system", False, False),
+    ],
+)
+def test_a_statement_that_moves_rows_is_known_by_it(
+    statement: str, is_emptied: bool, is_read: bool
+) -> None:
+    change = ddl.classify(statement, "db")
+    assert change is not None
+    assert (bool(change.emptied), bool(change.arrived)) == (is_emptied, is_read)
+
+
+def test_a_statement_under_settings_of_its_own_is_a_change_of_rows() -> None:
+    assert ddl.changes_data("SET STATEMENT binlog_format='STATEMENT' FOR UPDATE t SET a = 1")
+    assert not ddl.changes_data("SET STATEMENT max_statement_time=1 FOR ALTER TABLE t ADD a int")
 
 
 @given(st.text(max_size=80))

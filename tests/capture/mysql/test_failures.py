@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 import pytest
@@ -47,6 +48,26 @@ def test_an_orderly_shutdown_is_an_interruption_too(own_setting: Setting) -> Non
     with pytest.raises(Interrupted):
         list(stream)
     server.start()
+
+
+def test_a_server_that_writes_names_small_is_followed_whatever_its_statements_say(
+    own_setting: Setting,
+) -> None:
+    setting, server = own_setting, own_setting.server
+    server.stop()
+    server.options = ["--lower-case-table-names=1"]
+    server.start()
+    setting.execute("CREATE TABLE T (id INT PRIMARY KEY)", "CREATE TABLE u (id INT PRIMARY KEY)")
+    setting.execute("INSERT INTO t VALUES (1)", "INSERT INTO u VALUES (2)")
+    large = setting.name.upper()
+    config = setting.config()
+    config = dataclasses.replace(config, url=config.url.replace(setting.name, large))
+    setting.snapshot(config)
+    setting.execute("INSERT INTO U VALUES (3)", f"TRUNCATE TABLE {large}.T", "RENAME TABLE U TO W")
+    setting.execute("INSERT INTO W VALUES (4)")
+    setting.stream(config)
+    assert setting.fold("t") == setting.fold("u") == {}
+    assert {"id": 4} in setting.fold("w").values()
 
 
 def purge(setting: Setting) -> None:

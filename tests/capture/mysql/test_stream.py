@@ -338,6 +338,24 @@ def test_what_foreign_keys_change_is_not_in_the_binary_log_and_the_check_says_so
     assert not found.ok and "of_p" in found.sentence and "FOREIGN KEY" in str(found.remedy)
 
 
+def test_a_foreign_key_that_is_made_while_it_runs_is_told_once(setting: Setting) -> None:
+    setting.execute("CREATE TABLE p (id INT PRIMARY KEY)", "CREATE TABLE c (id INT, p INT)")
+    setting.snapshot()
+    source, said = setting.source(), []
+    assert setting.position is not None
+    for batch in source.stream(setting.position):
+        said.append(source.guard())
+        if len(said) == 1:
+            setting.execute(
+                "ALTER TABLE c ADD CONSTRAINT of_p FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE"
+            )
+        if any(topic.endswith("schema-changes") for topic, *_ in batch.records):
+            break
+    said.append(source.guard())
+    told = [sentence for sentence in said if sentence]
+    assert len(told) == 1 and "of_p" in told[0]
+
+
 def _xa(setting: Setting, xid: str, row: int, *, large: bool = False) -> None:
     rows = (
         f"SELECT seq, REPEAT('v', 50000) FROM seq_{row}_to_{row + 150}"

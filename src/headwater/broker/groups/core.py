@@ -8,12 +8,13 @@ decided: answers go to futures, records to the journal, wake-ups to the timer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker import bounds
 from headwater.broker.clock import Clock
 from headwater.broker.groups import rebalance, records
 from headwater.broker.groups.classic import ClassicGroup
@@ -23,8 +24,11 @@ from headwater.broker.groups.group import Group, GroupProtocol, Image, NoTopics
 from headwater.broker.groups.journal import Journal, Store
 from headwater.broker.groups.offsets import OffsetView
 from headwater.broker.groups.records import OffsetKey, OffsetValue
+from headwater.broker.slices import pieces
 from headwater.broker.supervisor import Supervisor
 
+ANSWERS_AT_ONCE = 100
+"""In one turn of the event loop; a generation may begin for thousands."""
 EXPIRY = ""
 """The timer's key for the expiry of offsets: a group without a name has no members, so no timer."""
 
@@ -95,13 +99,16 @@ class Core:
     def turn(self) -> Turn:
         get = self.settings.get
         delay, size = get("group.initial.rebalance.delay.ms"), get("group.max.size")
-        return Turn(self.now(), Limits(delay, size))
+        return Turn(self.now(), Limits(delay, min(size, bounds.GROUP_MEMBERS_MAX)))
 
     def carry_out(self, group: Group, turn: Turn) -> None:
+        replies = [effect for effect in turn.effects if isinstance(effect, Reply)]
+        for reply in replies[:ANSWERS_AT_ONCE]:
+            answer(reply.ticket, reply.answer)
+        if len(replies) > ANSWERS_AT_ONCE:
+            self.supervisor.spawn("groups", _answer_others(replies[ANSWERS_AT_ONCE:]))
         for effect in turn.effects:
-            if isinstance(effect, Reply):
-                answer(effect.ticket, effect.answer)
-            else:
+            if isinstance(effect, Persist):
                 self._persist(group, effect)
         if group.wake_at is not None and self.groups.get(group.id) is group:
             self.deadlines.wake(group.id, group.wake_at)
@@ -123,6 +130,14 @@ class Core:
             turn = self.turn()
             self.protocols[group.type].tick(group, turn)
             self.carry_out(group, turn)
+
+
+async def _answer_others(replies: Sequence[Reply]) -> None:
+    """Each wakes up a request, which is more work than to decide what it hears."""
+    for some in pieces(replies, ANSWERS_AT_ONCE):
+        await asyncio.sleep(0)
+        for reply in some:
+            answer(reply.ticket, reply.answer)
 
 
 def answer(ticket: asyncio.Future[Any], value: Any) -> None:

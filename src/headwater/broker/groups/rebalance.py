@@ -9,6 +9,7 @@ leader has sent the assignment and its record is durable).
 from __future__ import annotations
 
 import logging
+from heapq import nsmallest
 
 from kio.schema.errors import ErrorCode
 
@@ -16,6 +17,7 @@ from headwater.broker.groups.classic import ClassicGroup, State
 from headwater.broker.groups.effects import Joined, Synced, Turn
 from headwater.broker.groups.member import Member
 from headwater.broker.groups.snapshot import record_of
+from headwater.broker.groups.timeouts import AT_ONCE, few_of
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +64,7 @@ def complete_join(group: ClassicGroup, turn: Turn) -> None:
     for member_id in late:
         group.remove(member_id)
     if late:
-        log.info("group %s removed members that did not rejoin: %s", group.id, ", ".join(late))
+        log.info("group %s removed members that did not rejoin: %s", group.id, few_of(late))
     if group.members and not _elect_joined_leader(group):
         _join_until(group, turn, group.rebalance_timeout_ms())
     else:
@@ -185,7 +187,8 @@ def _wait_for_more(group: ClassicGroup, turn: Turn, delay_ms: int, left_ms: int)
 def tick(group: ClassicGroup, turn: Turn) -> None:
     """Do what is due, in the order in which it became due, and set the next wake-up."""
     now = turn.now.monotonic_ms
-    for deadline, kind, member_id in sorted(d for d in group.deadlines() if d[0] <= now):
+    due = (deadline for deadline in group.deadlines() if deadline[0] <= now)
+    for deadline, kind, member_id in nsmallest(AT_ONCE, due):  # the rest in the turns behind
         if kind == "pending" and group.pending_joins.get(member_id) == deadline:
             _expire_pending(group, turn, member_id)
         elif kind == "session":
@@ -237,4 +240,4 @@ def _expire_sync(group: ClassicGroup, turn: Turn) -> None:
         return
     for member_id in silent:
         drop(group, turn, member_id)
-    prepare(group, turn, f"no SyncGroup came from {', '.join(silent)}")
+    prepare(group, turn, f"no SyncGroup came from {few_of(silent)}")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.bounds import GROUP_BYTES_MAX
 from headwater.broker.groups.classic import ClassicGroup, State
 from headwater.broker.groups.effects import NO_MEMBER_ID, Left, Synced, Ticket, Turn
 from headwater.broker.groups.rebalance import (
@@ -106,7 +107,11 @@ def _store_assignments(group: ClassicGroup, turn: Turn, request: SyncRequest) ->
         answer_syncs(group, turn, ErrorCode.none)
 
     group.storing = True
-    turn.persist(record_of(group, assignments), done)
+    said = sum(len(member.metadata(group.protocol)) for member in group.members.values())
+    if said + sum(map(len, assignments.values())) > GROUP_BYTES_MAX:
+        done(turn, ErrorCode.unknown_server_error)
+    else:
+        turn.persist(record_of(group, assignments), done)
 
 
 def heartbeat(

@@ -10,7 +10,7 @@ After a restart all have the same time: those that are not heard of are removed 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Protocol, TypeVar
 
@@ -51,15 +51,17 @@ def late(group: Watched[M], now: Now) -> list[M]:
     )
     gone = list(islice(found, AT_ONCE))
     if gone:
-        names = ", ".join(bounds.logged(member.id) for member in gone[:SHOWN])
-        more = f" and {len(gone) - SHOWN} more" if len(gone) > SHOWN else ""
+        names = few_of([member.id for member in gone])
         log.info(
-            "group %s: members that were not heard of in time: %s%s",
-            bounds.logged(group.id),
-            names,
-            more,
+            "group %s: members that were not heard of in time: %s", bounds.logged(group.id), names
         )
     return gone
+
+
+def few_of(members: Sequence[str]) -> str:
+    """As many as a line of the log has room for."""
+    names = ", ".join(map(bounds.logged, members[:SHOWN]))
+    return f"{names} and {len(members) - SHOWN} more" if len(members) > SHOWN else names
 
 
 def set_wake(group: Watched[Timed]) -> None:

@@ -5,9 +5,6 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +14,7 @@ from headwater.broker.catalogue import LOG_NAME
 from headwater.broker.inspection.facts import Place
 from headwater.errors import HeadwaterError
 from headwater.format_version import NewerFormat
-from headwater.log import checkpoints, meta
+from headwater.log import checkpoints, folder_lock, meta
 from headwater.log.checkpoints import TopicPartition
 from headwater.log.copies import ASIDE
 from headwater.log.files import Files
@@ -151,31 +148,17 @@ def _read_meta(folder: Folder, names: list[str]) -> None:
 def hold(root: Path, *, exclusive: bool) -> Callable[[], None]:
     """Keep a broker from starting meanwhile. Raises CannotLook if one is at work.
 
-    Without `exclusive` nothing is made or changed: where there is no lock file, or it may not be
-    opened, nobody is kept out.
+    Without `exclusive` nothing is made or changed: what may not be locked is looked at all the same.
     """
-    if exclusive:
-        try:
-            return Files().lock(root / LOCK)
-        except BlockingIOError:
-            raise _in_use(root) from None
-        except OSError as error:
-            raise CannotLook(
-                f"{root} cannot be changed: {error.strerror}.",
-                hint="Run this as the broker's user.",
-            ) from error
     try:
-        descriptor = os.open(root / LOCK, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return lambda: None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return folder_lock.hold(root / LOCK, shared=not exclusive)
+    except BlockingIOError:
+        raise _in_use(root) from None
     except OSError as error:
-        os.close(descriptor)
-        if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN):
-            raise _in_use(root) from None
-        return lambda: None
-    return lambda: os.close(descriptor)
+        raise CannotLook(
+            f"{root} cannot be changed: {error.strerror}.",
+            hint="Run this as the broker's user.",
+        ) from error
 
 
 def _in_use(root: Path) -> CannotLook:

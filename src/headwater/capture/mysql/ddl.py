@@ -12,7 +12,9 @@ from typing import NamedTuple, Protocol
 from headwater.capture.change import Record
 from headwater.capture.envelope import dumps, quote
 
-_COMMENT = re.compile(r"/\*(?!M?!).*?\*/|--[ \t][^\n]*|#[^\n]*", re.DOTALL)
+_WORDS = r"'(?:[^'\\]|''|\\.)*'|`(?:[^`]|``)*`|\"(?:[^\"\\]|\"\"|\\.)*\""
+_QUOTED = re.compile(_WORDS, re.DOTALL)
+_COMMENT = re.compile(rf"({_WORDS})|/\*(?!M?!).*?\*/|--(?=\s|$)[^\n]*|#[^\n]*", re.DOTALL)
 _CONDITIONAL = re.compile(r"/\*M?!\d*(.*?)\*/", re.DOTALL)
 _IDENTIFIER = r"(?:`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\"|[\w$\u0080-\uffff]+)"
 _NAME = re.compile(rf"\s*({_IDENTIFIER})(?:\s*\.\s*({_IDENTIFIER}))?", re.IGNORECASE)
@@ -34,13 +36,19 @@ _PATTERNS = tuple((kind, re.compile(rf"\s*{text}", re.IGNORECASE)) for kind, tex
 _DATA = re.compile(r"\s*(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH)\b", re.IGNORECASE)
 _CREATES = re.compile(r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?TABLE\b", re.IGNORECASE)
 _SELECT = re.compile(r"\bSELECT\b", re.IGNORECASE)
-_QUOTED = re.compile(r"'(?:[^'\\]|''|\\.)*'|`(?:[^`]|``)*`|\"(?:[^\"\\]|\"\"|\\.)*\"", re.DOTALL)
-_RENAMED = re.compile(r"\bRENAME\s+(?:TO\s+|AS\s+|=\s*)?(?!COLUMN\b|INDEX\b|KEY\b)", re.IGNORECASE)
-_TEXT = re.compile(r"'(?:[^'\\]|''|\\.)*'", re.DOTALL)
-_REPLACES = re.compile(r"\s*CREATE\s+OR\s+REPLACE\b", re.IGNORECASE)
-_PARTITION = re.compile(
-    r"\b(?:DROP|TRUNCATE|EXCHANGE|CONVERT)\s+PARTITION\b|\bCONVERT\s+TABLE\b", re.IGNORECASE
+_SETTINGS = re.compile(r"\s*SET\s+STATEMENT\b.*?\bFOR\b", re.IGNORECASE | re.DOTALL)
+_RENAMED = re.compile(
+    r"\bRENAME\b(?!\s*(?:COLUMN|INDEX|KEY)\b)(?:\s*(?:TO\b|AS\b|=))?", re.IGNORECASE
 )
+_REPLACES = re.compile(r"\s*CREATE\s+OR\s+REPLACE\b", re.IGNORECASE)
+_MOVES_ROWS = re.compile(
+    r"\b(?:DROP|TRUNCATE|EXCHANGE|CONVERT)\s+PARTITION\b|\bCONVERT\s+TABLE\b|"
+    r"\bIMPORT\s+(?:PARTITION\b.*)?TABLESPACE\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_DISCARDS = re.compile(r"\s*DISCARD\s+TABLESPACE\b", re.IGNORECASE)
+_LEAVES_OUT = re.compile(r"\s*ALTER\s+(?:ONLINE\s+)?IGNORE\b", re.IGNORECASE)
+"""MariaDB drops the rows that do not fit, and logs none of that."""
 _OTHER_TABLE = re.compile(r"\b(?:WITH|TO|CONVERT)\s+TABLE(?=[\s`\"])", re.IGNORECASE)
 
 
@@ -50,9 +58,13 @@ class Change(NamedTuple):
     kind: str
     tables: tuple[tuple[str, str], ...]
     moves_rows: bool = False
-    """Rows come or go with a partition, without row events."""
+    """Rows come or go without row events: with a partition, with a file."""
     replaces: bool = False
-    """A table takes the place of one that had its name."""
+    """What was under the name is gone: a table takes the place of another, or its file was discarded."""
+
+    def folded(self) -> Change:
+        """As a server names its tables that knows small letters only (lower_case_table_names = 1)."""
+        return self._replace(tables=tuple((d.lower(), t.lower()) for d, t in self.tables))
 
     @property
     def emptied(self) -> tuple[tuple[str, str], ...]:
@@ -91,6 +103,7 @@ class Wanted(Protocol):
     """The tables that are captured."""
 
     database: str
+    folds_names: bool
 
     def names(self) -> list[str]: ...
     def wants(self, database: str, table: str) -> bool: ...
@@ -101,6 +114,7 @@ def concerned(
 ) -> tuple[list[str], list[str], list[str]]:
     """Captured tables that it is about, those of them that have no rows any more, and those with rows that
     have to be read."""
+    change = change.folded() if tables.folds_names else change
     if change.kind == "DROP DATABASE":
         names = tables.names() if change.tables[0][0] == tables.database else []
         return names, names, []
@@ -141,7 +155,15 @@ def mentions(statement: str, name: str) -> bool:
 
 
 def _plain(statement: str) -> str:
-    return _CONDITIONAL.sub(r"\1", _COMMENT.sub(" ", statement))
+    text = _COMMENT.sub(lambda found: found[1] or " ", statement)
+    text = _CONDITIONAL.sub(r"\1", text)
+    settings = _SETTINGS.match(_masked(text))  # MariaDB: SET STATEMENT … FOR the statement itself
+    return text if settings is None else text[settings.end() :]
+
+
+def _masked(text: str) -> str:
+    """The same with nothing but the marks left of what is quoted; each word is where it was."""
+    return _QUOTED.sub(lambda found: found[0][0] + "_" * (len(found[0]) - 2) + found[0][-1], text)
 
 
 def _bare(name: str) -> str:
@@ -172,10 +194,12 @@ def _tables(kind: str, text: str, at: int, database: str) -> Change | None:
         if next_one is None:
             break
         at = next_one.end()
-    text = _TEXT.sub("''", text[at:])
-    moves_rows = kind == "ALTER" and _PARTITION.search(text) is not None
-    other = (_OTHER_TABLE if moves_rows else _RENAMED).search(text) if kind == "ALTER" else None
-    if other is not None and (found := _NAME.match(text, other.end())) is not None:
-        tables.append(_qualified(found, database))
-    replaces = kind == "CREATE" and is_replacing
+    rest, moves_rows, replaces = _masked(text[at:]), False, kind == "CREATE" and is_replacing
+    if kind == "ALTER":
+        in_place = _MOVES_ROWS.search(rest) is not None
+        moves_rows = in_place or _LEAVES_OUT.match(text) is not None
+        replaces = _DISCARDS.match(rest) is not None
+        other = (_OTHER_TABLE if in_place else _RENAMED).search(rest)
+        if other is not None and (found := _NAME.match(text, at + other.end())) is not None:
+            tables.append(_qualified(found, database))
     return Change(kind, tuple(tables), moves_rows, replaces) if tables else None

@@ -19,7 +19,7 @@ from typing import Any
 
 from headwater.capture.change import BATCH_BYTES, Batch, Position, Progress, Record
 from headwater.capture.config import CaptureConfig
-from headwater.capture.errors import CaptureError, Misconfigured
+from headwater.capture.errors import CaptureError, Misconfigured, SourceRefused
 from headwater.capture.key_forms import is_known, is_redefined
 from headwater.capture.mysql import chunks, schema
 from headwater.capture.mysql.connection import Connection, text_values
@@ -214,6 +214,19 @@ class Incremental:
         now_ms = time.time_ns() // 1_000_000
         head, tail = self._tables.source_block(table, now_ms, 0, gtid, "", "incremental")
         return f'{head}0,"row":0{tail}'
+
+
+def added(config: CaptureConfig, known: Tables, position: Position) -> list[str]:
+    """Tables that were named since the snapshot, which did not read them."""
+    before = position.get("tables", ())
+    new = [name for name in config.tables if name in known.now and name not in before]
+    for name in new:
+        if not chunks.continues(known.as_now(name)):
+            raise SourceRefused(
+                f"{name} was added to `tables` and has no primary key in whose order to read it",
+                hint=f"headwater capture run {config.name} --resnapshot reads all tables",
+            )
+    return new
 
 
 def readable(

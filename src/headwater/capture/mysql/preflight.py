@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from headwater.capture import errors
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import CaptureError, Interrupted, SchemaUnknown, SourceRefused
 from headwater.capture.mysql import flavor as flavors
 from headwater.capture.mysql import log_file, values
+from headwater.capture.mysql.cascades import cascades
 from headwater.capture.mysql.columns import Style
 from headwater.capture.mysql.connection import Address, Connection
 from headwater.capture.mysql.replication import BinlogStream
@@ -209,7 +210,7 @@ def _tables(
     yield Finding("tables", ok, sentence, None if ok else grant)
     for table in now.values():
         yield from _table(connection, address, table, style)
-    yield from _cascades(connection, address, now)
+    yield from cascades(connection, address, now)
 
 
 def _table(
@@ -231,33 +232,6 @@ def _table(
             values.field(column, style)
         except SchemaUnknown as unknown:
             yield Finding(name, False, str(unknown), unknown.hint)
-
-
-def _cascades(
-    connection: Connection, address: Address, now: Mapping[str, Table]
-) -> Iterator[Finding]:
-    """InnoDB carries out foreign keys' actions below the binary log: those changes are in none.
-
-    From MySQL 9.6 on the server does it itself, above its log, unless it is told otherwise."""
-    if connection.settings("innodb_native_foreign_keys")["innodb_native_foreign_keys"] == "OFF":
-        return
-    for table, name, delete, update in connection.execute(
-        "SELECT TABLE_NAME, CONSTRAINT_NAME, DELETE_RULE, UPDATE_RULE "
-        "FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = %s",
-        [address.database],
-    ):
-        rules = [
-            f"ON {event} {rule}"
-            for event, rule in (("DELETE", delete), ("UPDATE", update))
-            if rule in ("CASCADE", "SET NULL")
-        ]
-        if table in now and rules:
-            sentence = f"rows that {name} changes ({', '.join(rules)}) are not in the binary log"
-            remedy = (
-                f"ALTER TABLE `{address.database}`.`{table}` DROP FOREIGN KEY `{name}`, "
-                "ADD FOREIGN KEY (…) REFERENCES … (…); and change the rows by statements"
-            )
-            yield Finding(f"table {table}", False, sentence, remedy)
 
 
 def _clock(connection: Connection) -> Finding:

@@ -20,14 +20,14 @@ from collections.abc import Callable, Iterator
 
 from headwater.capture.change import Batch, Lag, Position, Progress, begins_again
 from headwater.capture.config import CaptureConfig
-from headwater.capture.errors import SourceRefused
 from headwater.capture.mysql import chunks, log_file, preflight, schema, stream
 from headwater.capture.mysql import flavor as flavors
 from headwater.capture.mysql.assembly import Assembly
+from headwater.capture.mysql.cascades import Cascades
 from headwater.capture.mysql.columns import style_of
 from headwater.capture.mysql.connection import Address, Connection
 from headwater.capture.mysql.flavor import Flavor, Reached
-from headwater.capture.mysql.incremental import Incremental, readable
+from headwater.capture.mysql.incremental import Incremental, added, readable
 from headwater.capture.mysql.replication import SILENCE_S, BinlogStream
 from headwater.capture.mysql.selection import captured_now, check_selection, server_id
 from headwater.capture.mysql.snapshot import (
@@ -64,6 +64,7 @@ class MariaDBSource:
         self._assembly: Assembly | None = None
         self._view: Views | None = None
         self._known_flavor: Flavor | None = None
+        self._cascades = Cascades()
         self._silence_s = float(config.option("silence_s", int(SILENCE_S)))
         self._snapshot: Snapshot | None = None
         self._tables: Tables | None = None
@@ -126,7 +127,7 @@ class MariaDBSource:
             assembly.keys,
         )
         self._begin_anew = incremental.begin
-        new = self._new_tables(position)
+        new = added(self._config, self._known_tables(), position)
         incremental.want(new)
         assembly.note("tables", sorted({*position.get("tables", ()), *new}))
         requests = Requests(self._config, position.get("requests", 0))
@@ -156,8 +157,12 @@ class MariaDBSource:
         return reading.progress if reading is not None else None
 
     def guard(self) -> str | None:
-        """Called now and then: what could not be done."""
-        return self._incremental.given_up() if self._incremental is not None else None
+        """Called now and then: what could not be done, or cannot be seen."""
+        if self._incremental is None:
+            return None
+        place = self._database(), self._address
+        said = self._incremental.given_up()
+        return said or self._cascades.untold(*place, self._known_tables().now)
 
     def request_snapshot(self, tables: list[str], within: Range = WHOLE) -> str:
         known, database = self._known_tables(), self._database()
@@ -195,14 +200,17 @@ class MariaDBSource:
         if self._tables is None:
             database = self._database()
             now = self._described()
+            folds = database.settings("lower_case_table_names")["lower_case_table_names"] == "1"
+            name = self._address.database
             self._tables = Tables(
                 self._config,
-                self._address.database,
+                name.lower() if folds else name,
                 now,
                 schema.charset_names(database),
                 self._style,
                 self._flavor(),
             )
+            self._tables.folds_names = folds
         return self._tables
 
     def _described(self) -> dict[str, schema.Table]:
@@ -246,19 +254,6 @@ class MariaDBSource:
         """A statement has changed these tables; of those that had another name, which will be read."""
         self._refresh(changed, file, pos)
         return [name for name in arrived if self._begin_anew(name)]
-
-    def _new_tables(self, position: Position) -> list[str]:
-        """Tables that were named since the snapshot, which did not read them."""
-        known = self._known_tables()
-        before = position.get("tables", ())
-        new = [name for name in self._config.tables if name in known.now and name not in before]
-        for name in new:
-            if not chunks.continues(known.as_now(name)):
-                raise SourceRefused(
-                    f"{name} was added to `tables` and has no primary key in whose order to read it",
-                    hint=f"headwater capture run {self._config.name} --resnapshot reads all tables",
-                )
-        return new
 
     def _catch_up(self, position: Position, end: Reached) -> Iterator[Batch]:
         """Changes since an interrupted snapshot, of what it had read."""

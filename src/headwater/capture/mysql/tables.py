@@ -113,6 +113,9 @@ def _described(column: Description) -> list[tuple[str, Any]]:
 class Tables:
     """Which tables are captured, and how each looks by the latest table map."""
 
+    folds_names = False
+    """Whether the server writes names small, whatever a statement says."""
+
     def __init__(
         self,
         config: CaptureConfig,
@@ -156,12 +159,8 @@ class Tables:
     def topic(self, name: str) -> str:
         topic = topic_of(self._config.name, name)
         if name not in self._used:
-            for other in self.now:  # a table that was made since the start
-                if (
-                    other != name
-                    and name in self.now
-                    and topic_of(self._config.name, other) == topic
-                ):
+            for other in {*self.now} - {name} if name in self.now else ():
+                if topic_of(self._config.name, other) == topic:  # made since the start
                     raise shared(topic, other, name)
             self._used.add(name)
         return topic

@@ -19,7 +19,7 @@ from headwater.capture.postgres.pgoutput import RelationColumn
 
 _TYPE = """
 SELECT t.typtype::text, t.typelem::int8, t.typbasetype::int8, e.typdelim::text,
-       t.typcategory = 'A' AND t.typelem <> 0 AND t.typlen = -1,
+       coalesce(e.typarray = t.oid, false),
        (SELECT array_agg(enumlabel::text ORDER BY enumsortorder) FROM pg_enum WHERE enumtypid = t.oid),
        t.typname::text
 FROM pg_type t LEFT JOIN pg_type e ON e.oid = t.typelem WHERE t.oid = %s

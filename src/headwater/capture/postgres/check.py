@@ -15,7 +15,7 @@ from headwater.capture.compacted_topics import will_be_compacted
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import CaptureError, Interrupted
 from headwater.capture.postgres.connection import Connection, connect, identifier, plain
-from headwater.capture.postgres.publication import ROOT, partitions_as, wanted_tables
+from headwater.capture.postgres.publication import ROOT, left_out, partitions_as, wanted_tables
 from headwater.capture.postgres.relations import topic_of_table
 from headwater.capture.postgres.slot import read_slot
 from headwater.capture.postgres.standby import standby_of
@@ -162,14 +162,14 @@ def _tables(
         return
     owned = True
     for schema, name in wanted:
-        told = _one(connection, _TABLE, schema, name)
-        readable, identity, keyed, owner, primary, whole = told
+        readable, identity, keyed, owner, primary, whole = _one(connection, _TABLE, schema, name)
         owned = owned and owner
         yield from _table(identifier(schema, name), readable, identity, keyed, role)
         if not whole:
             yield _hidden(identifier(schema, name), role)
         if identity == "f" and not primary:
             yield _keyless(config, schema, name)
+    yield from left_out(connection, publication)
     ok = bool(exists) or (may and owned)
     listed = ", ".join(identifier(*place) for place in wanted)
     sentence = f"{publication} {'exists' if exists else 'can be created' if ok else 'is missing'}"

@@ -29,12 +29,13 @@ import psycopg
 from headwater.capture.change import Position
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import SourceRefused
-from headwater.capture.postgres import copy_rows, partitions, requests, table_lock
+from headwater.capture.postgres import copy_rows, membership, partitions, requests, table_lock
 from headwater.capture.postgres.assembly import Assembly
 from headwater.capture.postgres.catalog import Catalog, Table
 from headwater.capture.postgres.chunks import Window, boundary, chunk_query, chunk_rows
 from headwater.capture.postgres.connection import plain
 from headwater.capture.postgres.pgoutput import LogicalMessage
+from headwater.capture.postgres.publication import Admission
 from headwater.capture.postgres.relations import Relation, moment, now_text, outbox_place
 from headwater.capture.postgres.snapshot import copy_out
 from headwater.capture.requests import Entry, entry, table_of
@@ -56,12 +57,13 @@ class Incremental:
         config: CaptureConfig,
         connection: psycopg.Connection[Any],
         assembly: Assembly,
-        publication: str,
+        admission: Admission,
         position: Position,
     ) -> None:
         self._config, self._connection = config, connection
         self._assembly, self._relations = assembly, assembly.relations
-        self._publication = publication
+        self._publication = admission.name
+        self._members = membership.Members(position.get("members"), admission.begun)
         state = position.get("incremental", {})
         queue = list(state.get("queue", []))
         self._state: dict[str, Any] = {"queue": queue, "after": state.get("after")}
@@ -82,10 +84,12 @@ class Incremental:
 
     def _look(self) -> None:
         """Partitions that came with their rows are read; what some have left, from its first row on."""
-        came, told = self._partitions.look(self._connection, self._publication)
+        place = self._connection, self._publication
+        came, told = self._partitions.look(*place)
         self.queue([*came])
-        self._given_up = told or self._given_up
+        self._given_up = self._members.look(*place) or told or self._given_up
         self._assembly.note("leaves", self._partitions.leaves or None)
+        self._assembly.note("members", self._members.known)
 
     def given_up(self) -> str | None:
         """Now and then: a sentence about what could not be carried out; once."""
@@ -136,9 +140,7 @@ class Incremental:
         The message is of the transaction that published them, so that all changes of the earlier ones
         lie before it, and all of these behind it.
         """
-        for table in self._published():
-            if table.collection not in tables:
-                continue
+        for table in [each for each in self._published() if each.collection in tables]:
             if self._state["queue"][:1] == [table.collection]:
                 self._state["after"] = self._window = None
             self._assembly.known.meet(table.collection, table.relation)
@@ -189,10 +191,8 @@ class Incremental:
         if self.deduplicate:
             records = [record for record in records if record[1] not in self._touched]
         assembly.add(records, len(records))
-        if window.last is None:
-            self._state = {"queue": self._state["queue"][1:], "after": None}
-        else:
-            self._state["after"] = window.last
+        queue, last = self._state["queue"], window.last
+        self._state = {"queue": queue[last is None :], "after": last}
         self._store()
 
     def _read(self) -> None:

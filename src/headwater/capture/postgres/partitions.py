@@ -4,7 +4,10 @@ ATTACH, DETACH and DROP change no row: where a partitioned table is captured und
 nothing of them. So the position names the partitions that readers have rows of, and the catalogue is
 asked now and then which ones there are.
 
-    in the position:  {"leaves": {"public.events": [16391, 16402]}}
+    in the position:  {"leaves": {"public.events": [70398810161905, 70446054802162]}}
+
+A partition's number there has in its upper half the table's, and in its lower half that of the transaction
+that attached it: what is done to a table while it is no partition is nobody's change.
 """
 
 from __future__ import annotations
@@ -19,7 +22,9 @@ from headwater.capture.postgres.connection import Connection, plain
 OPTIONS = ("partitions_as", "read_moved_rows")
 Leaves = dict[str, list[int]]
 _LEAVES = """
-SELECT relid::oid::int8 FROM pg_partition_tree(%s::oid) WHERE isleaf AND relid <> %s::oid ORDER BY 1
+SELECT (t.relid::oid::int8 << 32) + i.xmin::text::int8
+FROM pg_partition_tree(%s::oid) t JOIN pg_inherits i ON i.inhrelid = t.relid
+WHERE t.isleaf AND t.relid <> %s::oid ORDER BY 1
 """
 _NAMED = """
 SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname)
@@ -55,8 +60,9 @@ class Partitions:
     """Those that readers have the rows of."""
 
     def __init__(self, config: CaptureConfig, known: Leaves | None) -> None:
-        """None: a position that does not say it."""
-        self._known = known
+        """None: a position that does not say it; nor does one that has the tables' numbers alone."""
+        numbers = [leaf for found in (known or {}).values() for leaf in found]
+        self._known = None if any(leaf >> 32 == 0 for leaf in numbers) else known
         self._reads = reads_moved_rows(config)
 
     @property
@@ -78,7 +84,7 @@ class Partitions:
 
 def _came(before: Leaves, now: Leaves) -> list[dict[str, str]]:
     return [
-        {"table": table, "leaf": str(leaf)}
+        {"table": table, "leaf": str(leaf >> 32)}
         for table, found in now.items()
         for leaf in found
         if table in before and leaf not in before[table]

@@ -6,12 +6,14 @@ Called by `source` and `check`. One that the settings name is the user's own, an
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 
 from headwater.capture.config import CaptureConfig
 from headwater.capture.envelope import dumps
 from headwater.capture.errors import Misconfigured, SourceRefused
 from headwater.capture.postgres.connection import Connection, identifier, plain
 from headwater.capture.postgres.requests import REQUEST
+from headwater.capture.source import Finding
 
 _ALL_TABLES = """
 SELECT n.nspname::text, c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -176,6 +178,25 @@ def without_identity(connection: Connection, publication: str) -> list[str]:
     ]
 
 
+_SENT = """
+SELECT pubinsert, pubupdate, pubdelete, pubtruncate FROM pg_publication WHERE pubname = %s
+"""
+
+
+def left_out(connection: Connection, publication: str) -> Iterator[Finding]:
+    """The kinds of changes that it does not send, if any."""
+    with plain():
+        row = connection.execute(_SENT, [publication]).fetchone()
+    kinds = ("insert", "update", "delete", "truncate")
+    missing = [kind for kind, sent in zip(kinds, row or (), strict=False) if not sent]
+    if missing:
+        sentence = f"{publication} does not send {', '.join(missing)}: readers keep what is gone"
+        remedy = (
+            f"ALTER PUBLICATION {identifier(publication)} SET (publish = '{', '.join(kinds)}');"
+        )
+        yield Finding("what is published", False, sentence, remedy)
+
+
 def drop_publication(connection: Connection, publication: str) -> str | None:
     """Drop it, where it is there and this role's; a sentence where it is another's, and stays."""
     with plain():
@@ -200,26 +221,31 @@ class Admission:
 
     def __init__(self, config: CaptureConfig, name: str) -> None:
         self._config = config
-        self._name = name
+        self.name = name
         self._told: set[tuple[str, str]] = set()
         self._warnings: list[str] = []
+        self.begun: set[str] = set()
+        """Tables that were published just now, and are to be read from their first row."""
 
     def begin(self, database: Connection) -> None:
         """A table of the settings that cannot be published is an error."""
-        ensure_publication(database, self._config, self._name)
+        ensure_publication(database, self._config, self.name)
         self._admit(database, refuse=bool(self._config.tables))
-        self._warnings += without_identity(database, self._name)
+        self._warnings += without_identity(database, self.name)
+        self._warnings += [found.sentence for found in left_out(database, self.name)]
 
     def look(self, database: Connection) -> str | None:
         """Let in what was made meanwhile; a sentence that somebody should read."""
         with contextlib.suppress(Misconfigured):  # a table of the settings that is not there now
+            ensure_publication(database, self._config, self.name)
             self._admit(database)
         return self._warnings.pop(0) if self._warnings else None
 
     def _admit(self, database: Connection, *, refuse: bool = False) -> None:
-        for place in unpublished(database, self._config, self._name):
+        for place in unpublished(database, self._config, self.name):
             try:
-                _begin(database, self._name, place)
+                _begin(database, self.name, place)
+                self.begun.add(".".join(place))
             except SourceRefused as error:
                 if refuse:
                     raise

@@ -215,9 +215,9 @@ def usable(state: SlotState, slot: str, database: str) -> None:
         )
 
 
-def drop_slot(connection: Connection, slot: str, timeout_s: float = 15.0) -> None:
+def drop_slot(connection: Connection, slot: str) -> None:
     """Drop it once its walsender has noticed that nobody listens."""
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + 15.0
     while (state := read_slot(connection, slot)) is not None:
         if not state.active:
             with plain():
@@ -228,7 +228,7 @@ def drop_slot(connection: Connection, slot: str, timeout_s: float = 15.0) -> Non
         time.sleep(0.05)
 
 
-def release(connection: Connection, slot: str, timeout_s: float = 5.0) -> None:
+def release(connection: Connection, slot: str) -> None:
     """End a walsender of an earlier run of ours that still holds the slot.
 
     After a network was cut the server keeps it for wal_sender_timeout. It can only be an earlier one:
@@ -238,7 +238,7 @@ def release(connection: Connection, slot: str, timeout_s: float = 5.0) -> None:
         "SELECT a.pid FROM pg_replication_slots s JOIN pg_stat_activity a ON a.pid = s.active_pid "
         "WHERE s.slot_name = %s AND a.application_name = %s"
     )
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + 5.0
     with plain():
         while (row := connection.execute(held, [slot, APPLICATION]).fetchone()) is not None:
             try:

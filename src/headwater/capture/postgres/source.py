@@ -18,7 +18,7 @@ import psycopg
 from headwater.capture.change import Batch, Lag, Position, Progress, begins_again
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Gap, Misconfigured, StartOver
-from headwater.capture.postgres import check, partitions, publication, requests, slot
+from headwater.capture.postgres import check, membership, partitions, publication, requests, slot
 from headwater.capture.postgres.assembly import Assembly
 from headwater.capture.postgres.catalog import Catalog
 from headwater.capture.postgres.connection import connect
@@ -152,7 +152,7 @@ class PostgresSource:
             "system": slot.system(self._database()),
             "timeline": slot.timeline(self._config.url, {"lsn": 0}),
             "lsn": lsn,
-            "leaves": partitions.leaves(self._database(), self._publication),
+            **membership.noted(self._database(), self._publication),
             "snapshot": {**({"again": True} if again else {}), "done": []},
             "schemas": {},
         }
@@ -257,7 +257,7 @@ class PostgresSource:
         assembly = self._assembly = Assembly(self._config, self._relations(), position)
         if chunked:
             chunks = self._chunks = Incremental(
-                self._config, self._database(), assembly, self._publication, position
+                self._config, self._database(), assembly, self._admission, position
             )
             yield from Stream(replication, assembly, until, chunks.step).batches()
         else:

@@ -15,7 +15,7 @@ from headwater.console.addresses import link
 from headwater.console.flow.seen import Seen, service_of
 from headwater.console.sentences import duration, number, short, size
 from headwater.console.watching.captures import CaptureNow
-from headwater.console.watching.queries import QueryNow, Said
+from headwater.console.watching.queries import QueryNow
 from headwater.console.watching.views import ViewNow
 
 Kind = Literal["source", "topic", "query", "view"]
@@ -25,6 +25,7 @@ LATE_S, TOO_LATE_S = 15.0, 60.0
 BEHIND, FAR_BEHIND = 10_000, 100_000
 """The same in records, for groups of which no seconds are known."""
 TOPICS_MOST = 40
+RATE_OVER_MS = 30_000
 _OWN_GROUPS = ("headwater-sink-", "headwater-replay.", "headwater-browse", "headwater-run")
 _BOOKKEEPING = (".transaction", ".schema-changes", ".avro-schemas", ".requests", ".message")
 _WORST: tuple[Tone, ...] = ("calm", "good", "warn", "bad")
@@ -208,19 +209,16 @@ def _query(query: QueryNow, seen: Seen) -> Node:
     return node
 
 
-def rows_per_second(query: QueryNow, over_ms: int = 30_000) -> float | None:
+def rows_per_second(query: QueryNow) -> float | None:
     """Rows that came in, over the last half minute of its records."""
-    recent = _recent(query.history, over_ms)
+    end_ms = query.history[-1]["at_ms"] if query.history else 0
+    recent = [each for each in query.history if each["at_ms"] >= end_ms - RATE_OVER_MS]
     if not recent:
         return None
     if len(recent) == 1:
         return 0.0
     took_s = (recent[-1]["at_ms"] - recent[0]["at_ms"]) / 1000
     return sum(int(each.get("input_rows") or 0) for each in recent[1:]) / max(took_s, 1.0)
-
-
-def _recent(history: Sequence[Said], over_ms: int) -> list[Said]:
-    return [each for each in history if each["at_ms"] >= history[-1]["at_ms"] - over_ms]
 
 
 def _reader(group: str, seen: Seen) -> Node:

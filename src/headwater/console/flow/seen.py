@@ -106,9 +106,9 @@ class Looking:
         return () if health is None else health.troubles
 
 
-def pace_of(samples: Sequence[Sample], over_ms: int = PACE_OVER_MS) -> list[tuple[int, float]]:
+def pace_of(samples: Sequence[Sample]) -> list[tuple[int, float]]:
     """From one sample to the next; a topic that came or went in between is not counted."""
-    begin = samples[-1].time_ms - over_ms if samples else 0
+    begin = samples[-1].time_ms - PACE_OVER_MS if samples else 0
     recent = [sample for sample in samples if sample.time_ms >= begin]
     found = []
     for before, after in pairwise(recent):

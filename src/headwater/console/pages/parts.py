@@ -81,11 +81,9 @@ class _Shown:
 
     def _make(self) -> None:
         self._made = True
-        self._absent = ui.element("div").classes("full-width")
-        with self._absent:
-            elements.absent(
-                "The project is not up.", "Start it with: headwater up", icon="power_off"
-            )
+        self._absent = elements.absent(
+            "The project is not up.", "Start it with: headwater up", icon="power_off"
+        )
         if self._name is None:
             ui.label("Choose a part to see what it printed.").classes("hw-soft")
             return

@@ -29,13 +29,11 @@ TONES: dict[str, elements.Tone] = {
 
 def show(visit: Visit) -> None:
     elements.heading("Queries", "What Spark reads from the log, and what it makes of it.")
-    absent = ui.element("div").classes("full-width")
-    with absent:
-        elements.absent(
-            "No query has told of itself in this log.",
-            "headwater run PATH starts those of a file; headwater up those of a project.",
-            icon="bolt",
-        )
+    absent = elements.absent(
+        "No query has told of itself in this log.",
+        "headwater run PATH starts those of a file; headwater up those of a project.",
+        icon="bolt",
+    )
     absent.set_visibility(False)
     chosen = visit.query.get("name")
     cards = Cards[QueryNow](

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nicegui import ui
-
 from headwater.console import elements
 from headwater.console.cards import Cards, Said
 from headwater.console.context import Visit
@@ -20,13 +18,11 @@ def show(visit: Visit) -> None:
         "Views", "What queries have made of the log, where it lives, and how fresh it is."
     )
     mistake = Said("hw-wrong hw-wrap", role="alert")
-    absent = ui.element("div").classes("full-width")
-    with absent:
-        elements.absent(
-            "There are no views yet.",
-            "A function with @hw.view in a file of pipelines/ makes one.",
-            icon="table_chart",
-        )
+    absent = elements.absent(
+        "There are no views yet.",
+        "A function with @hw.view in a file of pipelines/ makes one.",
+        icon="table_chart",
+    )
     absent.set_visibility(False)
     chosen = visit.query.get("name")
     cards = Cards[ViewNow](

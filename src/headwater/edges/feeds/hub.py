@@ -50,14 +50,10 @@ class Hub:
         log: Log,
         limits: Limits,
         *,
-        bounds: Bounds | None = None,
-        linger_s: float = LINGER_S,
-        heartbeat_s: float = HEARTBEAT_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.log, self.readers, self.decoder = log, Readers(log), Decoder(log)
-        self._limits, self._bounds, self._clock = limits, bounds or Bounds(), clock
-        self._linger_s, self._heartbeat_s = linger_s, heartbeat_s
+        self._limits, self._bounds, self._clock = limits, Bounds(), clock
         self._feeds: dict[tuple[str, Body], asyncio.Task[Feed]] = {}
         self._users: dict[tuple[str, Body], int] = {}
         self._timers: dict[tuple[str, Body], asyncio.TimerHandle] = {}
@@ -136,7 +132,7 @@ class Hub:
             if not self._users[kind] and task is not None and task.done() and _is_over(task):
                 self._let_go(kind)  # of topics that are not there, any number may be asked for
             elif not self._users[kind]:
-                later = asyncio.get_running_loop().call_later(self._linger_s, self._let_go, kind)
+                later = asyncio.get_running_loop().call_later(LINGER_S, self._let_go, kind)
                 self._timers[kind] = later
 
     async def _started(self, kind: tuple[str, Body]) -> Feed:
@@ -171,7 +167,7 @@ class Hub:
         beaten = self._clock()
         while True:
             await asyncio.sleep(LOOK_S)
-            is_due = self._clock() - beaten >= self._heartbeat_s
+            is_due = self._clock() - beaten >= HEARTBEAT_S
             if is_due:
                 beaten = self._clock()
             for task in list(self._feeds.values()):

@@ -50,12 +50,9 @@ class Once:
         log: Log,
         name: str,
         topics: Topics,
-        *,
-        window_s: float = WINDOW_S,
-        keys_most: int = KEYS_MOST,
     ) -> None:
         self._topics = topics
-        self._writer = Writer(log, name, KeyIndex(int(window_s * 1000), keys_most))
+        self._writer = Writer(log, name, KeyIndex(int(WINDOW_S * 1000), KEYS_MOST))
         self._waiting = Queue()
         self._held = MemoryShare(
             WAITING_BYTES_MAX, "the log does not keep up with what is sent to it"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from headwater.schemas.bounds import check_name
 from headwater.schemas.errors import InvalidSchema
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
@@ -188,6 +189,7 @@ def _field(value: object, names: Names, namespace: str) -> Field:
     name = value.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidSchema(f"Invalid schema: Illegal name of a field: {name!r}"[:200])
+    check_name(name)
     made = Field(name, read(value["type"], names, namespace))
     made.default = value.get("default", MISSING)
     made.aliases = _texts(value.get("aliases", ()), "aliases")
@@ -206,6 +208,7 @@ def _enum(value: Mapping[str, object], names: Names, enclosing: str) -> Type:
     if len(set(made.symbols)) != len(made.symbols):
         raise InvalidSchema(f"Invalid schema: Duplicate enum symbol in {made.name}")
     for each in made.symbols:
+        check_name(each)
         if not _NAME.fullmatch(each):
             raise InvalidSchema(f"Invalid schema: Illegal character in: {each}"[:200])
     made.default = made.more.pop("default", MISSING)

@@ -74,6 +74,8 @@ class Node(NamedTuple):
     resolver: Resolver
     draft: str = ""
     """Of `$schema`, as in `draft_of`."""
+    is_settled: bool = False
+    """Its own `$id` counts in the resolver: a relative one must count once."""
 
     @property
     def has_siblings(self) -> bool:
@@ -85,19 +87,17 @@ class Node(NamedTuple):
 
     def settled(self) -> Node:
         """With the base that an `$id` of its own gives it."""
-        if isinstance(self.value, dict) and isinstance(self.value.get("$id"), str):
-            specification: Specification[object] = DRAFT7
-            return Node(
-                self.value,
-                self.resolver.in_subresource(specification.create_resource(self.value)),
-                self.draft,
-            )
-        return self
+        has_own = isinstance(self.value, dict) and isinstance(self.value.get("$id"), str)
+        if self.is_settled or not has_own:
+            return self
+        specification: Specification[object] = DRAFT7
+        inside = self.resolver.in_subresource(specification.create_resource(self.value))
+        return Node(self.value, inside, self.draft, is_settled=True)
 
     def target(self, reference: str) -> Node:
         """Where a `$ref` here leads."""
         found = self.resolver.lookup(reference)
-        return Node(found.contents, found.resolver, self.draft).settled()
+        return Node(found.contents, found.resolver, self.draft, is_settled=True)
 
     def followed(self, *, through: bool = False) -> Node:
         """Where its `$ref` leads, in the end; up to one with more beside it, or through. InvalidSchema: to

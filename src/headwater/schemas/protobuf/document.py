@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    EnumDescriptorProto,
+    FileDescriptorProto,
+    FileDescriptorSet,
+)
 
+from headwater.schemas import bounds
 from headwater.schemas.errors import InvalidSchema
 from headwater.schemas.model import PROTOBUF, Difference, Imported
 from headwater.schemas.protobuf import compatibility, compiler, printer
@@ -64,8 +70,20 @@ class ProtobufSchema:
 
 def parse(text: str, imported: Sequence[Imported], *, is_new: bool) -> ProtobufSchema:
     """Raises InvalidSchema."""
-    plain = compiler.text_of(text)
-    return ProtobufSchema(text, compiler.compiled(plain, imported), imported)
+    files = compiler.compiled(compiler.text_of(text), imported)
+    if is_new:
+        _check_names(files.file[-1].enum_type, files.file[-1].message_type)
+    return ProtobufSchema(text, files, imported)
+
+
+def _check_names(enums: Iterable[EnumDescriptorProto], messages: Iterable[DescriptorProto]) -> None:
+    for enum in enums:
+        for symbol in enum.value:
+            bounds.check_name(symbol.name)
+    for message in messages:
+        for field in message.field:
+            bounds.check_name(field.name)
+        _check_names(message.enum_type, message.nested_type)
 
 
 def _compared(file: FileDescriptorProto) -> bytes:

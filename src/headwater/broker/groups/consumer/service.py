@@ -11,15 +11,14 @@ from collections.abc import Callable, Sequence
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker import bounds
 from headwater.broker.groups import timeouts
 from headwater.broker.groups.classic import ClassicGroup
 from headwater.broker.groups.consumer import classic, migration
 from headwater.broker.groups.consumer.changes import Changes
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.heartbeat import Beat, Beaten, heartbeat, leave
-from headwater.broker.groups.consumer.member import (
-    ConsumerMember,
-)
+from headwater.broker.groups.consumer.member import ConsumerMember
 from headwater.broker.groups.consumer.steps import ConsumerLimits, Setting, assign, expel
 from headwater.broker.groups.core import Core, answer, ticket
 from headwater.broker.groups.effects import Joined, Left, Synced, Turn
@@ -209,7 +208,7 @@ class ConsumerGroups:
             of_group(group_id, "consumer.session.timeout.ms"),
             of_group(group_id, "consumer.heartbeat.interval.ms"),
             of_group(group_id, "consumer.assignment.interval.ms"),
-            get("group.consumer.max.size"),
+            min(get("group.consumer.max.size"), bounds.GROUP_MEMBERS_MAX),
             get("group.consumer.assignors"),
         )
         return Setting(self._core.image, limits, self._core.now())

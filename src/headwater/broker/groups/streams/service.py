@@ -10,6 +10,7 @@ import asyncio
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker import bounds
 from headwater.broker.groups import timeouts
 from headwater.broker.groups.classic import ClassicGroup
 from headwater.broker.groups.core import Core, answer, ticket
@@ -103,7 +104,7 @@ class StreamsGroups:
             of_group(group_id, "streams.assignment.interval.ms"),
             of_group(group_id, "streams.initial.rebalance.delay.ms"),
             of_group(group_id, "streams.num.standby.replicas"),
-            get("group.streams.max.size"),
+            min(get("group.streams.max.size"), bounds.GROUP_MEMBERS_MAX),
         )
         return Setting(self._core.image, limits, self._core.now())
 

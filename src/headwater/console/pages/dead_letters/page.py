@@ -63,13 +63,11 @@ def show(visit: Visit) -> None:
         table.props("flat")
         table.add_slot("body-cell-topic", _TOPIC)
         table.add_slot("body-cell-reasons", _REASONS)
-        none = ui.element("div").classes("full-width")
-        with none:
-            elements.absent(
-                "There are no dead letters: nothing was rejected or given up.",
-                "Topics named dlq.GROUP and NAME.dead-letters appear here by themselves.",
-                icon="mark_email_read",
-            )
+        none = elements.absent(
+            "There are no dead letters: nothing was rejected or given up.",
+            "Topics named dlq.GROUP and NAME.dead-letters appear here by themselves.",
+            icon="mark_email_read",
+        )
         table.set_visibility(False)
         none.set_visibility(False)
 

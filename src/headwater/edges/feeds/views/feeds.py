@@ -46,8 +46,8 @@ _log = logging.getLogger("headwater.edges")
 class ViewFeeds:
     """All of the process. For one event loop."""
 
-    def __init__(self, log: Log, *, linger_s: float = LINGER_S) -> None:
-        self._client, self._linger_s = log, linger_s
+    def __init__(self, log: Log) -> None:
+        self._client = log
         self._positions = Positions()
         self._threads = ThreadPoolExecutor(WRITERS, thread_name_prefix="view feed")
         self._fed: dict[str, _Fed] = {}
@@ -69,7 +69,7 @@ class ViewFeeds:
             found.users -= 1
             if not found.users:
                 loop = asyncio.get_running_loop()
-                loop.call_later(self._linger_s, self._let_go, found)
+                loop.call_later(LINGER_S, self._let_go, found)
 
     def _let_go(self, found: _Fed) -> None:
         if not found.users:

@@ -1,4 +1,4 @@
-"""The door, asked over HTTP: who is let in, who is not, and with which headers everything leaves."""
+"""Signing in, over HTTP: who is let in, who is not, and with which headers everything leaves."""
 
 from __future__ import annotations
 
