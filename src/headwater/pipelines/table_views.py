@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from headwater.spark.source.tail import RangeReader, Tail
     from headwater.views.tables.decoder import Table
     from headwater.views.tables.plan import Plan
+    from headwater.views.tables.program import Program
     from headwater.views.tables.replay import Kept
 
 RECORDS_AT_ONCE = 200_000
@@ -154,12 +155,15 @@ def writer_of(
     """Spark's DataStreamWriter for a view over tables; and its query, as text."""
     from headwater.pipelines.driver_query import DriverWriter, Work
     from headwater.views.tables.follower import Following
+    from headwater.views.tables.moments import takes_rows
     from headwater.views.tables.planner import query_text
     from headwater.views.tables.shared.batch import SharedFollowing
 
-    plan = plan_for(view, frame, tables)
-    result = Result(frame, view, rest, context, updates=True)
     function = _on_frames(view, context, tables)
+    plan = plan_for(
+        view, frame, tables, lambda: takes_rows(context.spark, tables.known(), function)
+    )
+    result = Result(frame, view, rest, context, updates=True)
     refuse = bad_changes.refusal(_with_client(context, view))
     if cluster.keeps_shared_state(view, context):
         stores.refuse_transactions(view)
@@ -249,7 +253,10 @@ def _client_id(options: Mapping[str, str], view: str) -> str:
     return f"{options.get(_CLIENT_ID, 'headwater')}-{view}"
 
 
-def plan_for(view: View, frame: DataFrame, tables: Tables) -> Plan:
+def plan_for(
+    view: View, frame: DataFrame, tables: Tables, reads: Callable[[], bool] = lambda: False
+) -> Plan:
+    """`reads`: whether the function reads its tables while it runs."""
     from headwater.views.tables.errors import NotByRow
     from headwater.views.tables.planner import plan
     from headwater.views.tables.ties import refuse_ties
@@ -258,8 +265,14 @@ def plan_for(view: View, frame: DataFrame, tables: Tables) -> Plan:
     whole = view.every is not None
     try:
         refuse_ties(frame, [each.key for each in tables.known()])
-        return _all_looked_at(
-            plan(view.name, view.key, frame, tables.known(), as_a_whole=whole), whole
+        found = plan(view.name, view.key, frame, tables.known(), as_a_whole=whole)
+        if found.program is None or not (_unseen(found.program, tables) or reads()):
+            return found
+        if whole:
+            return replace(found, program=None)
+        raise NotByRow(
+            "its function reads its tables while it runs: rows of a moment, which are taken for good",
+            hint="leave out collect, count, toPandas and checkpoints, and give a pivot its values",
         )
     except NotByRow as error:
         raise PipelineError(
@@ -272,22 +285,9 @@ def plan_for(view: View, frame: DataFrame, tables: Tables) -> Plan:
         raise PipelineError(f"{named}: {error.args[0]}", hint=error.hint) from error
 
 
-def _all_looked_at(plan: Plan, whole: bool) -> Plan:
-    """A table that the function asks for and that its result does not show was read while the function ran
-    (collect, checkpoint): its rows of that moment would be taken for ones that never change."""
-    from headwater.views.tables.errors import NotByRow
-
-    program = plan.program
-    named = [] if program is None else list(enumerate(plan.tables))
-    unseen = [table.topic for n, table in named if program and not program.looks_at(n)]
-    if not unseen:
-        return plan
-    if whole:
-        return replace(plan, program=None)
-    raise NotByRow(
-        f"its result does not come from the table {unseen[0]}, which it asks for",
-        hint="leave out collect, toPandas and checkpoints: they take the rows of a moment",
-    )
+def _unseen(program: Program, tables: Tables) -> bool:
+    """Whether the function asks for a table that its result does not show."""
+    return not all(program.looks_at(n) for n in range(len(tables.mentions)))
 
 
 def _records(view: View, context: Context, tables: Tables) -> DataFrame:

@@ -36,6 +36,7 @@ BY_CHANCE: dict[str, Any] = {
     "collect_list in another": _of_b("reverse(collect_list(n)) AS x"),
     "listagg": _of_b("listagg(t, ',') AS x"),
     "max_by": _of_b("max_by(t, n) AS x"),
+    "mode": _of_b("mode(n) AS x"),
 }  # fmt: skip
 DECIDED: dict[str, Any] = {
     "row_number by the key": lambda a, b: a.withColumn("r", _numbered(F.desc("n"), "id")).where("r = 1"),
@@ -52,6 +53,7 @@ DECIDED: dict[str, Any] = {
     ),
     "sort_array": _of_b("sort_array(collect_list(n)) AS x", "size(collect_set(t)) AS y"),
     "max_by": _of_b("max_by(t, struct(n, id)) AS x", "max_by(n, n) AS y"),
+    "mode": _of_b("mode(n, true) AS x", "mode() WITHIN GROUP (ORDER BY t) AS y"),
 }  # fmt: skip
 
 

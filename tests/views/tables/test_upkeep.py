@@ -174,6 +174,14 @@ def test_what_cannot_be_right_row_by_row_is_refused(spark: SparkSession, name: s
         planned(spark, name, query)
 
 
+def test_exists_of_an_array_is_no_query_in_an_expression(spark: SparkSession):
+    query = replace(
+        QUERIES["filter"],
+        function=lambda a, b, c: a.where(F.exists(F.array("n"), lambda each: each > 2)),
+    )
+    assert planned(spark, "exists", query).program is not None
+
+
 def test_a_batch_that_the_target_has_is_not_computed_again(plans: dict[str, Plan], tmp_path: Path):
     """Its records may be gone by then: a topic that is compacted loses them."""
     plan, query = plans["join and aggregate"], QUERIES["join and aggregate"]

@@ -322,7 +322,7 @@ def _has_python(java: Java) -> bool:
 
 
 def _has_subquery(java: Java) -> bool:
-    return any(_kind(each).endswith(("Subquery", "Exists")) for each in _tree(java))
+    return any(_kind(e) == "Exists" or _kind(e).endswith("Subquery") for e in _tree(java))
 
 
 def _unsteady(java: Java, *, grouped: bool) -> Iterator[str]:

@@ -100,6 +100,11 @@ def _check_aggregate(plan: Java, keys: Sequence[Sequence[str]]) -> None:
     for expression in _each(plan.aggregateExpressions()):
         _refuse_lists(expression)
         for each in _tree(expression):
+            if _kind(each) == "Mode" and not each.reverseOpt().isDefined():
+                raise Undecided(
+                    "mode takes one of several values that are equally frequent",
+                    hint="let it take the least of them: mode(value, True)",
+                )
             if _kind(each) not in _EXTREMES:
                 continue
             decides = groups | _columns([each.orderingExpr()])
