@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak lint fmt tidy bench bench-broker bench-spark bench-capture bench-views bench-freshness bench-events bench-processing bench-nexmark bench-edges bench-schemas docs clean
+.PHONY: help setup demo test test-wide soak lint fmt tidy bench bench-broker bench-spark bench-capture bench-views bench-freshness bench-events bench-processing bench-nexmark bench-edges bench-schemas docs clean
 
 # The first interpreter that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(firstword $(foreach p,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
@@ -23,8 +23,8 @@ WORKERS ?= 4
 # A shell that forbids bytecode would make every start of the command compile it all again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Two rounds: what answers quickly, then what needs many servers, crashes or seeds. A folder that is
-# not named here belongs to the second.
+# Two rounds: what answers quickly, then what needs servers, crashes or seeds. A folder that is not named
+# here belongs to the second, and of that tests/breadth.py leaves the most to `make test-wide`.
 FOLDERS := $(patsubst tests/%/,%,$(filter-out tests/__pycache__/,$(wildcard tests/*/)))
 QUICK := $(filter $(FOLDERS),record log broker client browse cli installs testing tools)
 SLOW := $(filter-out $(QUICK),$(FOLDERS))
@@ -39,17 +39,17 @@ define prepare
 	wait;
 endef
 
-# $(call round,number,folders): run them, and remember whether one failed. Where less than all cores were
+# $(call round,number,folders,options): run them, and remember whether one failed. Where less than all cores were
 # busy, more workers would be quicker; where all were, only less work is. It is the whole machine that is
 # looked at: a Java that ends after its worker is in nobody's account.
 TICKS := awk '/^cpu / {print $$2 + $$3 + $$4 + $$7 + $$8}' /proc/stat 2>/dev/null || echo 0
 define round
-	printf '\n── round %d of 2: %s  (%d s so far)\n' $(1) '$(2)' $$((SECONDS - begin)); \
+	printf '\n── round %s: %s  (%d s so far)\n' '$(1)' '$(2)' $$((SECONDS - begin)); \
 	round=$$SECONDS; ticks=$$($(TICKS)); \
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadscope $(addprefix tests/,$(2)) || failed="$$failed $(1)"; \
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadscope $(3) $(addprefix tests/,$(2)) || failed="$$failed $(1)"; \
 	took=$$((SECONDS - round + 1)); \
-	printf '   round %d: %d s, %d%% of one core busy, of %d cores, with %d workers\n' \
-		$(1) $$took $$((($$($(TICKS)) - ticks) / took)) $$(nproc) $(WORKERS);
+	printf '   round %s: %d s, %d%% of one core busy, of %d cores, with %d workers\n' \
+		'$(1)' $$took $$((($$($(TICKS)) - ticks) / took)) $$(nproc) $(WORKERS);
 endef
 
 # $(call step,what is done,command): one line, with the seconds it took; output only on failure.
@@ -91,20 +91,31 @@ $(NATIVE): $(TOOLS) tools/compile.py $(wildcard src/headwater/record/*.py)
 demo: $(READY) $(COMPILED) ## Run the main job from end to end and verify it (ARGS="--seconds=60")
 	@$(BIN)/headwater demo $(ARGS)
 
-test: setup ## Run all tests, quick ones first (one folder: ARGS=tests/cli)
+# $(call verdict,what has passed)
+define verdict
+	if [ -n "$$failed" ]; then \
+		printf '\nTests failed in round%s, after %d s in all: make test ARGS=FILE::NAME runs one of them alone\n' "$$failed" $$((SECONDS - begin)) >&2; \
+		exit 1; \
+	fi; \
+	printf '\n%s passed in %d s\n' '$(1)' $$((SECONDS - begin))
+endef
+
+test: setup ## Run the tests that every change needs, quick ones first (one folder, whole: ARGS=tests/cli)
 ifneq ($(strip $(ARGS)),)
 	@$(BIN)/python -m pytest $(ARGS)
 else
 	@begin=$$SECONDS; failed=; \
 	$(prepare) \
-	$(call round,1,$(QUICK)) \
-	$(call round,2,$(SLOW)) \
-	if [ -n "$$failed" ]; then \
-		printf '\nTests failed in round%s, after %d s in all: make test ARGS=FILE::NAME runs one of them alone\n' "$$failed" $$((SECONDS - begin)) >&2; \
-		exit 1; \
-	fi; \
-	printf '\nAll tests of %d folders passed in %d s\n' $(words $(FOLDERS)) $$((SECONDS - begin))
+	$(call round,1 of 2,$(QUICK)) \
+	$(call round,2 of 2,$(SLOW),-m 'not wide') \
+	$(call verdict,All tests of make test)
 endif
+
+test-wide: setup ## Run what make test leaves out and CI runs too: more servers, stores, browsers, Spark, kills
+	@begin=$$SECONDS; failed=; \
+	$(prepare) \
+	$(call round,wide,$(SLOW),-m wide) \
+	$(call verdict,All wide tests)
 
 soak: setup ## Run the tests with longer runs and more seeds
 	@HEADWATER_SOAK=1 $(BIN)/python -m pytest -v $(or $(ARGS),$(addprefix tests/,$(QUICK) $(SLOW)))

@@ -24,7 +24,7 @@ HEAD = """
 # Servers and versions
 
 Capture is one contract for all servers and versions below (`tests/capture/contract`). Those under *test*
-are held to it by `make test` and in CI, the others when `make soak` is run. Each is a real server; a
+are held to it by `make test-wide` and so in CI, the others when `make soak` is run. Each is a real server; a
 fixture fetches what Debian 12 does not have. Not to be had for the tests, so untried: MySQL 8.4, MongoDB
 7 and later, sharded clusters.
 

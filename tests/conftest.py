@@ -20,7 +20,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import reference, spreading
+from tests import breadth, reference, spreading
 
 # Keys of personal data would else make a master key in the folder of whoever runs the tests.
 os.environ["HEADWATER_MASTER_KEY"] = "5e" * 32
@@ -98,7 +98,9 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    breadth.mark(items)
     items.sort(key=lambda item: spreading.rank(item.nodeid))
     if SOAK:
         return

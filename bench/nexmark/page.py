@@ -73,7 +73,7 @@ _RIGHT = """
 
 `tests/processing/nexmark` compares each query with DuckDB on the published SQL over the same events: live in two
 batches, after a kill that lets the last batch come again, and by replay; three partitions, times up to two seconds in
-disorder. `make test` does so with q5, live and after a kill, and runs the functions of all but q4 and q6 in one
+disorder. `make test-wide` does so with q5, live and after a kill, and runs the functions of all but q4 and q6 in one
 batch; `make soak` does all of it with every query. What the published SQL leaves open is said there: of equal bids the one with the last `extra` comes first, a
 window counts once the watermark (four seconds) has passed it. q12 goes by the clock, so only its sums can be compared.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import signal
@@ -10,11 +11,16 @@ import struct
 import threading
 import time
 import warnings
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from kio.schema.api_versions.v0.request import ApiVersionsRequest
 
+from headwater.broker import slices
+from headwater.broker.api import k01_fetch
+from headwater.broker.connection import Connection
 from tests.broker.disks import HandDisk
 from tests.broker.processes import broker_process
 from tests.broker.serving import create, serving
@@ -222,3 +228,51 @@ def test_a_client_that_goes_on_sending_while_it_stops_keeps_its_answers(data: Pa
         assert not connection.is_closing
         tasks = broker.broker.health.tasks
         assert not [name for name, task in tasks.items() if task.failures]
+
+
+def test_very_many_clients_are_not_sent_away_in_one_turn(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many, at_once, turn = 15, 3, [0]
+    drained: Counter[int] = Counter()
+    finished: Counter[int] = Counter()
+    woken: Counter[int] = Counter()
+
+    async def count_turns() -> None:
+        while finished.total() < many:
+            turn[0] += 1
+            await asyncio.sleep(0)
+
+    def counted(function: Callable[..., object], count: Counter[int]) -> Callable[..., object]:
+        def call(*arguments: object) -> object:
+            count[turn[0]] += 1
+            return function(*arguments)
+
+        return call
+
+    fetch = k01_fetch._Fetch
+    monkeypatch.setattr(slices, "TURN_S", -1.0)  # no time is enough
+    monkeypatch.setattr(slices, "LOOKS_AT_ONCE", at_once)
+    monkeypatch.setattr(Connection, "drain", counted(Connection.drain, drained))
+    monkeypatch.setattr(fetch, "_wake", counted(fetch._wake, woken))
+    monkeypatch.setattr(Connection, "finish", counted(Connection.finish, finished))
+    with serving(data) as broker:
+        broker.create("t")
+        wires = [Wire(broker.bootstrap) for _ in range(many)]
+        for wire in wires:
+            wire.send("fetch", 12, **fetch_request("t", max_wait=LONG_MS))
+        waiting = broker.broker.sessions.waiting
+        until(lambda: broker.call(lambda: len(waiting)) == many, "all to wait")
+        broker.begin(count_turns())
+        for wire in wires:
+            threading.Thread(target=_taken, args=(wire,)).start()
+    for counts in (drained, woken, finished):
+        assert counts.total() == many
+        assert max(counts.values()) <= at_once
+
+
+def _taken(wire: Wire) -> None:
+    assert wire.receive()[1].error_code is ErrorCode.none
+    with pytest.raises(ConnectionClosed):
+        wire.receive_bytes()
+    wire.close()

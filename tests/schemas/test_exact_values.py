@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.schemas.model import Imported
 from headwater.schemas.protobuf.document import parse
 from headwater.schemas.values.arrow import _encoder
 from headwater.schemas.values.avro import AvroCodec
@@ -288,6 +289,31 @@ def test_a_branch_of_a_union_is_the_one_that_was_named():
             size,
         )
     assert codec.decode(codec.encode_text("0.1")) == 0.1  # and not a float's 0.10000000149011612
+
+
+def test_a_map_whose_one_key_is_a_type_s_name_is_that_map_or_refused():
+    """`tail` shows values so, and `produce --by-schema` takes them back."""
+    codec = AvroCodec(json.dumps(["null", "long", "string", {"type": "map", "values": "string"}]))
+    assert codec.decode(codec.encode_text('{"long":"x"}')) == {"long": "x"}
+    assert codec.decode(codec.encode_text('{"map":{"string":"x"}}')) == {"string": "x"}
+    with pytest.raises(NotOfItsSchema, match="may be map or string: say which"):
+        codec.encode_text('{"string":"x"}')
+
+
+@pytest.mark.parametrize("own", [{}, {"$id": "http://h/d/root.json"}, {"$id": "d/root.json"}])
+def test_a_json_value_is_checked_by_the_reference_that_was_meant(own: dict[str, str]):
+    """By what was resolved when it was registered, and not by one of a similar name."""
+    named = {
+        "a.json": {"type": "string"},
+        "x/a.json": {"$ref": "b.json"},
+        "x/b.json": {"type": "integer"},
+    }
+    imported = [Imported(name, json.dumps(each)) for name, each in named.items()]
+    for name, good, bad in (("a.json", '"text"', "1"), ("x/a.json", "1", '"text"')):
+        codec = JsonCodec(json.dumps({**own, "$ref": name}), imported)
+        assert codec.encode_text(good) == good.encode()
+        with pytest.raises(NotOfItsSchema, match="is not of type"):
+            codec.encode_text(bad)
 
 
 def test_a_field_that_is_missing_has_its_default_as_avro_writes_it():

@@ -55,7 +55,7 @@ from headwater.broker.security.socket_server import SocketServer
 from headwater.broker.settings import Settings, arguments
 from headwater.broker.shares.coordinator import ShareCoordinator
 from headwater.broker.shares.node import Node
-from headwater.broker.slices import Turns, sliced
+from headwater.broker.slices import Turns, in_turns, sliced
 from headwater.broker.state_budget import StateBudget
 from headwater.broker.supervisor import Supervisor
 from headwater.broker.telemetry.collector import Telemetry
@@ -320,15 +320,15 @@ class Broker:
         await self.excisions.stop()
         await self.cleaner.stop()
         await self.housekeeping.stop()
+        deadline = self.clock.monotonic() + STOP_SECONDS
+        async for connection in in_turns(tuple(self.connections), self.clock.monotonic):
+            connection.drain()
         self.groups.stopping()
         self.shares.stopping()
-        deadline = self.clock.monotonic() + STOP_SECONDS
-        self.sessions.wake_all()
-        for connection in tuple(self.connections):
-            connection.drain()
+        await self.sessions.wake_all()
         while any(c.busy for c in self.connections) and self.clock.monotonic() < deadline:
             await asyncio.sleep(0.005)
-        for connection in tuple(self.connections):
+        async for connection in in_turns(tuple(self.connections), self.clock.monotonic):
             connection.finish()
         while self.connections:  # each goes when its answers are out, or is cut off
             await asyncio.sleep(0.005)

@@ -19,6 +19,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.clock import Clock
+from headwater.broker.slices import in_turns
 
 EPOCH_INITIAL, EPOCH_FINAL = 0, -1
 EVICT_SECONDS = 120.0
@@ -77,9 +78,10 @@ class FetchSessions:
         self.waiting: set[Callable[[], None]] = set()
         """Fetches that wait for data; called when the broker stops."""
 
-    def wake_all(self) -> None:
-        for wake in tuple(self.waiting):
-            wake()
+    async def wake_all(self) -> None:
+        async for wake in in_turns(tuple(self.waiting), self._clock.monotonic):
+            if wake in self.waiting:  # else it has found something meanwhile
+                wake()
 
     def topics_of(self, session_id: int) -> set[Any]:
         """The topics (names or ids) that a session remembers."""

@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import cached_property
+from urllib.parse import urljoin
+
+from referencing.exceptions import Unresolvable
 
 from headwater.schemas.errors import InvalidSchema
 from headwater.schemas.json_schema import nodes, steps
+from headwater.schemas.json_schema.shapes import Node
 from headwater.schemas.model import Imported
 from headwater.schemas.values import exact
 from headwater.schemas.values.errors import NotOfItsSchema
 from headwater.schemas.values.header import Json
 
 _SHOWN = 300
-_OWN = "urn:headwater:schema"
+_BASE = "http://headwater.invalid/"
+"""Of a schema without a name of its own: to it references are relative, as no text is to a `urn:`."""
 
 
 class JsonCodec:
@@ -34,24 +39,29 @@ class JsonCodec:
                 hint="pip install 'headwater[edges]'",
             ) from None
 
-        def known_only(uri: str) -> Json:
-            for name, document in self._imported.items():
-                if uri == name or uri.endswith(f"/{name}"):
-                    return document
-            raise ValueError(f"{uri} lies elsewhere, and nothing is fetched")
+        name = self._document.get("$id") if isinstance(self._document, dict) else None
+        folder = urljoin(urljoin(_BASE, name if isinstance(name, str) else ""), ".")
 
-        has_name = isinstance(self._document, dict) and "$id" in self._document
-        own = None if has_name else _OWN
+        def known_only(uri: str) -> Json:
+            try:  # what was checked when it was registered, and nothing of a similar name
+                return self._root.resolver.lookup(uri.removeprefix(folder)).contents
+            except (Unresolvable, ValueError):
+                raise ValueError(f"{uri} lies elsewhere, and nothing is fetched") from None
+
         return jsonschema_rs.validator_for(
             self._document,
             retriever=known_only,
-            base_uri=own,
+            base_uri=_BASE,
             pattern_options=jsonschema_rs.FancyRegexOptions(steps.BACKTRACKS_MAX),
         )
 
     @cached_property
+    def _root(self) -> Node:
+        return nodes.rooted(self._document, self._imported)
+
+    @cached_property
     def _steps(self) -> steps.Steps:
-        return steps.Steps(nodes.rooted(self._document, self._imported))
+        return steps.Steps(self._root)
 
     def decode(self, body: bytes) -> Json:
         try:

@@ -86,15 +86,13 @@ class Fit:
         return self._default(field["default"], field["type"], where)
 
     def _union(self, value: Json, kinds: list[Kind], where: str) -> Json:
-        if isinstance(value, dict) and len(value) == 1:
-            (name,) = value
-            for kind in kinds:
-                if _name(kind) == name:
-                    return name, self._of(value[name], kind, where)
         found: list[tuple[str, Json]] = []
         refused: NotOfItsSchema | None = None
-        for kind in sorted(kinds, key=lambda each: _rank(each, value)):
-            made = self._branch(value, kind, where)
+        ways = [(kind, value) for kind in sorted(kinds, key=lambda each: _rank(each, value))]
+        if isinstance(value, dict) and len(value) == 1:
+            ways += [(kind, value[_name(kind)]) for kind in kinds if _name(kind) in value]
+        for kind, inner in ways:
+            made = self._branch(inner, kind, where)
             if not isinstance(made, NotOfItsSchema):
                 found.append((_name(kind), made))
                 if not isinstance(value, dict):
