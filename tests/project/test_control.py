@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -122,6 +124,19 @@ def test_a_part_is_ended_stays_paused_and_goes_on(tmp_path: Path) -> None:
         assert one.entry.pid != before and one.entry.reason == "restarted by User:bob"
     finally:
         one.tell_to_stop()
+        one.wait_stopped(0.0)
+        one.close()
+
+
+def test_a_part_that_is_killed_is_not_said_to_end_by_what_it_printed_last(tmp_path: Path) -> None:
+    one = part(tmp_path, STUBBORN)
+    try:
+        until(lambda: state_of(one, tmp_path) == "running" and one.lines() == ["up"], "the part")
+        assert one.entry.pid is not None
+        os.kill(one.entry.pid, signal.SIGKILL)
+        until(lambda: state_of(one, tmp_path) == "waiting", "its end to be seen")
+        assert one.entry.reason == "killed by SIGKILL"
+    finally:
         one.wait_stopped(0.0)
         one.close()
 

@@ -113,6 +113,7 @@ def confluent_topic(bootstrap: str) -> None:
         (key("DELETE_SUBJECT", subject="old"), b'{"subject":"old","version":1}'),
         (key("CONFIG", subject=None), b'{"subject":null,"compatibilityLevel":"FULL"}'),
         (key("MODE", subject="a-value"), b'{"subject":"a-value","mode":"READONLY"}'),
+        (key("CONFIG", subject="later"), b'{"subject":"later","compatibilityLevel":"NONE"}'),
         (key("CONTEXT", context="x"), b"{}"),
         (b"rubbish", b"rubbish"),
     ]
@@ -127,8 +128,8 @@ def test_import_keeps_ids_versions_levels_and_modes():
         confluent_topic(theirs.bootstrap)
         words = ("import", "--from", theirs.bootstrap, "--bootstrap", ours.bootstrap)
         code, said = run(*words, "--dry-run")
-        assert code == 0 and said == "6 records would be imported\n", said
-        assert run(*words) == (0, "6 records imported\n")
+        assert code == 0 and said == "7 records would be imported\n", said
+        assert run(*words) == (0, "7 records imported\n")
         assert run(*words) == (0, "0 records imported\n")
         with serving(ours.bootstrap) as url, httpx.Client(base_url=url, timeout=60) as http:
             assert http.get("/subjects").json() == [":.t:b", "a-value"]
@@ -136,6 +137,7 @@ def test_import_keeps_ids_versions_levels_and_modes():
             assert http.get("/subjects?deleted=true").json() == [":.t:b", "a-value", "old"]
             assert http.get("/config").json()["compatibilityLevel"] == "FULL"
             assert http.get("/mode/a-value").json() == {"mode": "READONLY"}
+            assert http.get("/config/later").json()["compatibilityLevel"] == "NONE"
             assert http.get("/contexts/.t/schemas/ids/5").json()["schemaType"] == "JSON"
             made = http.post("/subjects/new/versions", json={"schema": '"double"'}).json()
             assert made["id"] == 100_010

@@ -19,6 +19,8 @@ framing of chunks they count as a head does.
 A request that would rather speak another protocol (`Upgrade: h2c`, which Java's own client says by default)
 is answered in this one. httptools takes what is behind such a head for the other protocol, and uvicorn would
 go on as if there were no body: the head is read once more, without the wish.
+
+What says who asks, or what for, is said once (`_ONCE`): of two, a proxy may have looked at the other.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ FRAMING_BYTES = 16
 DRAIN_S = 5.0
 BODY_TIMES = 2
 """As often as `slow_seconds` a body may take: later than whoever has a sentence for it says so."""
+_ONCE = (b"authorization", b"headwater-key", b"host", b"idempotency-key", b"origin")
 _WISHES = (b"upgrade", b"connection", b"http2-settings")
 CONNECTIONS_MAX, OWN_FILES, CONNECTIONS_MIN = 50_000, 128, 64
 
@@ -95,6 +98,8 @@ class Bounded(HttpToolsProtocol):
     _allowed = HEAD_BYTES_MAX
     _is_wish = False
     """It is for another protocol, and is read once more."""
+    _wrong = ""
+    """What is wrong with its head."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -130,12 +135,20 @@ class Bounded(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        names = [name for name, _ in self.headers]
+        for each in _ONCE:
+            if names.count(each) > 1:
+                self._wrong = f"the header {each.decode()} stands there twice"
+                raise httptools.HttpParserError(self._wrong)
         self._is_wish = self.parser.should_upgrade() and not self._should_upgrade()
         if self._is_wish:
             return
         self._is_head = False
         self._start_timer(BODY_TIMES * self.slow_s)
         super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        super().send_400_response(self._wrong or msg)
 
     def handle_websocket_upgrade(self) -> None:
         self._stop_timer()

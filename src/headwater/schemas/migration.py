@@ -37,7 +37,7 @@ def _wanted(source: State, target: State) -> list[Record]:
         _check(version, there, target)
         if there is None:
             made.append(records.schema_record(version))
-    for scope in [None, *_scopes(source)]:
+    for scope in [None, *source.scopes()]:
         config, mode = source.config(scope), source.mode(scope)
         if config is not None and target.config(scope) is None:
             made.append(records.config_record(scope, _settings(config)))
@@ -62,7 +62,7 @@ def differing(source: State, target: State) -> list[str]:
         if there is not None and there.is_deleted != version.is_deleted:
             word = "is" if there.is_deleted else "is not"
             said.append(f"version {version.version} of {version.subject} {word} deleted here")
-    for scope in [None, *_scopes(source)]:
+    for scope in [None, *source.scopes()]:
         named = "all subjects" if scope is None else scope
         config, own = source.config(scope), target.config(scope)
         if config is not None and own is not None and _settings(config) != _settings(own):
@@ -83,12 +83,6 @@ def _versions(state: State) -> list[Version]:
         for subject in state.subjects(deleted=True)
         for version in state.versions(subject, deleted=True)
     ]
-
-
-def _scopes(state: State) -> list[str]:
-    named = state.subjects(deleted=True)
-    contexts = [f":{each}:" for each in state.contexts() if each != subjects.DEFAULT]
-    return [*named, *contexts]
 
 
 def _check(version: Version, there: Version | None, target: State) -> None:

@@ -52,10 +52,10 @@ class State:
             if fact.kind == records.SCHEMA:
                 self._schema(fact)
             elif fact.kind == records.CONFIG:
-                _put(self._configs, _scope(fact.subject), fact.value)
+                _put(self._configs, fact.subject or None, fact.value)
             elif fact.kind == records.MODE:
                 mode = None if fact.value is None else str(fact.value.get("mode"))
-                _put(self._modes, _scope(fact.subject), mode)
+                _put(self._modes, fact.subject or None, mode)
             elif fact.kind == records.DELETE_SUBJECT and fact.value and fact.subject:
                 self._delete_up_to(fact.subject, fact.value.get("version"))
             elif fact.kind == records.CLEAR_SUBJECT and fact.subject:
@@ -207,6 +207,11 @@ class State:
         with self._lock:
             return sorted({subjects.DEFAULT, *map(subjects.context_of, self._subjects)})
 
+    def scopes(self) -> list[str]:
+        """What has a level or a mode of its own: subjects, those to come too, and contexts."""
+        with self._lock:
+            return sorted(filter(None, {*self._configs, *self._modes}))
+
     def config(self, subject: str | None) -> Mapping[str, object] | None:
         """As it was set for just this; None: it was not."""
         with self._lock:
@@ -238,10 +243,6 @@ def _put(kept: dict[str | None, Kept], key: str | None, value: Kept | None) -> N
         kept.pop(key, None)
     else:
         kept[key] = value
-
-
-def _scope(subject: str | None) -> str | None:
-    return subject or None
 
 
 def _scopes(subject: str | None) -> list[str | None]:

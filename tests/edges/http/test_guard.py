@@ -314,6 +314,16 @@ def test_a_head_without_end_is_refused():
         assert b" 400 " in opened.recv(1000)
 
 
+@pytest.mark.parametrize("name", ["Host", "authorization", "Idempotency-Key", "Headwater-Key"])
+def test_what_is_said_once_is_refused_twice(name: str) -> None:
+    """Of two a proxy before us may have checked the other."""
+    head = f"POST / HTTP/1.1\r\nHost: localhost\r\n{name}: a\r\n{name.upper()}: b\r\n"
+    with bare(60) as address, socket.create_connection(address, timeout=60) as opened:
+        opened.sendall(head.encode() + b"Content-Length: 1\r\n\r\na")
+        said = b"".join(iter(lambda: opened.recv(1000), b""))
+    assert said.startswith(b"HTTP/1.1 400 ") and name.lower().encode() in said
+
+
 CHUNKED = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n"
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Callable
 
 from headwater.client.log import Log
+from headwater.client.publisher import Stored
 from headwater.client.records import Record, record_of
+from headwater.edges.rest import formats
+from headwater.edges.rest.records import RECORD_BYTES, together
 from tests.edges.http import reading
 from tests.edges.rest.conftest import Clients
 
@@ -76,3 +80,15 @@ def test_an_error_of_a_single_record_is_the_status(
     assert client("eve").post(path, json={}).status_code == 403
     missing = bob.post(f"{cluster}/topics/tnowhere/records", json={})
     assert (missing.status_code, missing.json()["error_code"]) == (404, 40401)
+
+
+def test_of_many_small_records_no_more_is_in_memory_than_is_counted():
+    count = 5_000
+    tracemalloc.start()
+    found = list(formats.read(b"{}" * count, 1_794_895_200_000))
+    stored = [Stored(0, 10_000 + n) for n in range(count)]
+    said = together("c" * 22, "orders", found, stored)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 1.25 * count * RECORD_BYTES, f"{most / count:.0f} bytes a record"
+    assert [json.loads(each)["offset"] for each in said.split(b"\r\n")][-1] == 10_000 + count - 1

@@ -33,8 +33,8 @@ from headwater.errors import HeadwaterError
 WAY = "rest"
 AT_ONCE_BYTES = 4 * 1024
 """A smaller body is taken apart where it arrives; two bytes are a record here (`{}`)."""
-ANSWER_BYTES = 256
-"""Of what is said of one record."""
+RECORD_BYTES = 640
+"""Of memory for one record, beside what was sent: itself, its place in the log, what is said of it."""
 _UNKNOWN_PARTITION = -190
 """librdkafka's code of it."""
 _DATA: Json = {
@@ -106,20 +106,15 @@ class _Producing:
         found = await self._taken_apart(topic, body)
         if not found:
             raise RestError(400, "the body is empty: send a JSON object for each record")
-        incoming.take(
-            ANSWER_BYTES * len(found)
-        )  # before anything is stored: then it can be refused
+        # Before anything is stored: then it can be refused.
+        incoming.take(RECORD_BYTES * len(found))
         if (await self._context.appender.topics.find(topic)).is_compacted:
             found = [_keyed(topic, each) for each in found]
         good = [each for each in found if isinstance(each, Produced)]
         stored = await self._context.appender.append_each(topic, [each.draft for each in good])
         if len(found) == 1:
             return _of_one(next(_told(cluster_id, topic, found, stored)))
-
-        def together() -> bytes:
-            return b"\r\n".join(map(orjson.dumps, _told(cluster_id, topic, found, stored)))
-
-        said = await self._context.parsers.run(together)
+        said = await self._context.parsers.run(lambda: together(cluster_id, topic, found, stored))
         return Pieces(said, "application/json", self._context.edges.limits.slow_seconds)
 
     async def _taken_apart(self, topic: str, body: bytes) -> list[Produced | Bad]:
@@ -144,6 +139,20 @@ class _Producing:
         if value is each.draft.value:
             return each
         return each._replace(draft=replace(each.draft, value=value))
+
+
+def together(
+    cluster_id: str,
+    topic: str,
+    found: Sequence[Produced | Bad],
+    stored: Sequence[Stored | HeadwaterError],
+) -> bytes:
+    """Piece by piece: a kilobyte and more is kept for each text until it goes."""
+    text = bytearray()
+    for each in _told(cluster_id, topic, found, stored):
+        text += orjson.dumps(each) + b"\r\n"
+    del text[-2:]
+    return bytes(text)
 
 
 def _told(

@@ -197,7 +197,8 @@ class SupervisedPart:
         wait_s = min(MOST_S, 0.5 * 2 ** min(self._failures - 1, 10))
         self._due = time.monotonic() + wait_s
         self.entry.restarts += 1
-        self.entry.reason = self._log.last_words() or _ending(code)
+        said = "" if code < 0 else self._log.last_words()  # who is killed says nothing of it
+        self.entry.reason = said or _ending(code)
         self._enter("waiting")
         return f"ended ({_ending(code)}); started again in {wait_s:g} s"
 
