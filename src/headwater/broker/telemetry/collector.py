@@ -134,8 +134,11 @@ class Telemetry:
         return await self._store(request, context)
 
     async def _store(self, request: Any, context: Context) -> ErrorCode:
-        limit = self._settings.get("telemetry.max.bytes")
-        packed = request.compression_type, request.metrics, limit
+        packed = (
+            request.compression_type,
+            request.metrics,
+            self._settings.get("telemetry.max.bytes"),
+        )
         value = {
             "client_id": context.client_id,
             "client_host": context.client_host,
@@ -150,15 +153,13 @@ class Telemetry:
         if line is None:
             return ErrorCode.none
         try:
-            await self._append(str(request.client_instance_id), line)
+            await self._topic.ensure()
+            key = str(request.client_instance_id).encode()
+            self._topic.stage(self._topic.partition(), [(key, line)])
         except (StorageFailed, OSError) as error:
             logger.warning("metrics of %s are lost: %s", context.client_id, error)
             return ErrorCode.kafka_storage_error
         return ErrorCode.none
-
-    async def _append(self, key: str, value: bytes) -> None:
-        await self._topic.ensure()
-        self._topic.stage(self._topic.partition(), [(key.encode(), value)])
 
     def _keep(self, instance: uuid.UUID, client: _Client) -> None:
         self._clients.pop(instance, None)
