@@ -134,11 +134,8 @@ class Telemetry:
         return await self._store(request, context)
 
     async def _store(self, request: Any, context: Context) -> ErrorCode:
-        packed = (
-            request.compression_type,
-            request.metrics,
-            self._settings.get("telemetry.max.bytes"),
-        )
+        limit = self._settings.get("telemetry.max.bytes")
+        packed = request.compression_type, request.metrics, limit
         value = {
             "client_id": context.client_id,
             "client_host": context.client_host,
@@ -148,14 +145,12 @@ class Telemetry:
         job = self._validation.run(lambda: _line(value, codecs.decompress(*packed)))
         try:
             line = await asyncio.wrap_future(job)
+            if line is not None:
+                await self._topic.ensure()
+                key = str(request.client_instance_id).encode()
+                self._topic.stage(self._topic.partition(), [(key, line)])
         except (CorruptBatch, BadMetrics):
             return ErrorCode.invalid_record
-        if line is None:
-            return ErrorCode.none
-        try:
-            await self._topic.ensure()
-            key = str(request.client_instance_id).encode()
-            self._topic.stage(self._topic.partition(), [(key, line)])
         except (StorageFailed, OSError) as error:
             logger.warning("metrics of %s are lost: %s", context.client_id, error)
             return ErrorCode.kafka_storage_error
@@ -180,8 +175,7 @@ class BadMetrics(ValueError):
 
 def _line(value: dict[str, object], data: bytes) -> bytes | None:
     """The record of a push, if there is a number in it."""
-    found = measurements(data)
-    return json.dumps(value | {"metrics": found}).encode() if found else None
+    return json.dumps(value | {"metrics": it}).encode() if (it := measurements(data)) else None
 
 
 def measurements(data: bytes) -> dict[str, float]:
