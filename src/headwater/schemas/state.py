@@ -218,8 +218,7 @@ class State:
             return self._configs.get(subject)
 
     def mode(self, subject: str | None) -> str | None:
-        with self._lock:
-            return self._modes.get(subject)
+        return self._modes.get(subject)  # in one step
 
     def config_in_force(self, subject: str | None) -> dict[str, object]:
         """Of the subject, else of its context, else of all."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -194,3 +195,14 @@ async def test_a_name_that_a_share_group_is_about_to_have_is_no_other_groups(
         request = build(load_request_schema(91, 0), {"group_id": "h", "topics": nowhere})
         await node.apis[91].handle(node, request, context)
         assert not node.shares.has("h")
+
+
+@pytest.mark.filterwarnings("error")
+async def test_a_stop_ends_what_has_just_been_asked_for_before_it_has_begun(tmp_path: Path) -> None:
+    async with on(tmp_path, HandDisk()) as node:
+        going = asyncio.create_task(node.shares.forget([]))
+        await asyncio.sleep(0)  # its own task is made, and has had no turn yet
+        await node.supervisor.stop()
+        with pytest.raises(asyncio.CancelledError):
+            await going
+    gc.collect()

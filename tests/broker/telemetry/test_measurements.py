@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 
 import pytest
@@ -32,6 +33,13 @@ MESSAGE = field(1, field(2, field(2, GAUGE) + field(2, SUM) + field(2, HISTOGRAM
 def test_names_and_numbers_are_read():
     assert measurements(MESSAGE) == {"a.gauge": 1.5, "a.sum": -7.0, "h": 9.0}
     assert measurements(b"") == {}
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_what_json_has_no_word_for_is_left_out(number: float):
+    odd = field(1, b"odd") + field(5, field(1, fixed(4, struct.pack("<d", number))))
+    data = field(1, field(2, field(2, odd) + field(2, SUM)))
+    assert measurements(data) == {"a.sum": -7.0}
 
 
 def test_a_message_that_ends_early_is_refused():

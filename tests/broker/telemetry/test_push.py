@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,6 +107,27 @@ def test_every_mistake_of_a_client_has_its_answer(served: Serving) -> None:
         subscribe(wire, metrics="b.")
         later = wire.ask("get_telemetry_subscriptions", 0, **mine)
         assert later.subscription_id != first.subscription_id
+
+
+def test_the_record_of_a_push_is_written_off_the_event_loop(
+    served: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+    dumps = json.dumps
+
+    def watched(*arguments: Any, **options: Any) -> str:
+        if isinstance(arguments[0], dict) and "metrics" in arguments[0]:
+            threads.append(threading.current_thread().name)
+        return dumps(*arguments, **options)
+
+    with served.wire() as wire:
+        subscribe(wire, metrics="a.")
+        first = wire.ask("get_telemetry_subscriptions", 0, client_instance_id=None)
+        monkeypatch.setattr(json, "dumps", watched)
+        push = {"subscription_id": first.subscription_id, "metrics": MESSAGE}
+        answer = wire.ask("push_telemetry", 0, client_instance_id=first.client_instance_id, **push)
+    assert answer.error_code is ErrorCode.none
+    assert [name.rpartition("_")[0] for name in threads] == ["headwater-check"]
 
 
 def test_nothing_is_taken_while_there_is_no_room_on_the_disk(tmp_path: Path) -> None:

@@ -112,7 +112,9 @@ class ShareCoordinator:
     async def to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
         """The same for whoever waits for it: what was appended takes effect here, too, even if the client
         that asked for it goes away. Raises StorageFailed."""
-        outcome = await asyncio.shield(self.spawn(_outcome(work)))
+        task = self.spawn(_outcome(work))
+        task.add_done_callback(lambda _: work.close())  # a stop may end the task before it has begun
+        outcome = await asyncio.shield(task)
         if isinstance(outcome, StorageFailed):
             raise outcome
         return outcome

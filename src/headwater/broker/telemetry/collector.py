@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import struct
 import uuid
 from collections.abc import Iterator
@@ -135,32 +136,25 @@ class Telemetry:
     async def _store(self, request: Any, context: Context) -> ErrorCode:
         limit = self._settings.get("telemetry.max.bytes")
         packed = request.compression_type, request.metrics, limit
-        job = self._validation.run(lambda: measurements(codecs.decompress(*packed)))
-        try:
-            found = await asyncio.wrap_future(job)
-        except (CorruptBatch, BadMetrics):
-            return ErrorCode.invalid_record
-        logger.debug("%s pushed %d metrics", context.client_id, len(found))
-        if not found:
-            return ErrorCode.none
-        software = getattr(context.connection, "software", ("", ""))
         value = {
             "client_id": context.client_id,
             "client_host": context.client_host,
-            "software": " ".join(software),
+            "software": " ".join(getattr(context.connection, "software", ("", ""))),
             "terminating": request.terminating,
-            "metrics": found,
         }
+        job = self._validation.run(lambda: _line(value, codecs.decompress(*packed)))
         try:
-            await self._append(str(request.client_instance_id), json.dumps(value))
+            line = await asyncio.wrap_future(job)
+            if line is not None:
+                await self._topic.ensure()
+                key = str(request.client_instance_id).encode()
+                self._topic.stage(self._topic.partition(), [(key, line)])
+        except (CorruptBatch, BadMetrics):
+            return ErrorCode.invalid_record
         except (StorageFailed, OSError) as error:
             logger.warning("metrics of %s are lost: %s", context.client_id, error)
             return ErrorCode.kafka_storage_error
         return ErrorCode.none
-
-    async def _append(self, key: str, value: str) -> None:
-        await self._topic.ensure()
-        self._topic.stage(self._topic.partition(), [(key.encode(), value.encode())])
 
     def _keep(self, instance: uuid.UUID, client: _Client) -> None:
         self._clients.pop(instance, None)
@@ -179,6 +173,11 @@ class BadMetrics(ValueError):
     """Bytes that are no such message."""
 
 
+def _line(value: dict[str, object], data: bytes) -> bytes | None:
+    """The record of a push, if there is a number in it."""
+    return json.dumps(value | {"metrics": it}).encode() if (it := measurements(data)) else None
+
+
 def measurements(data: bytes) -> dict[str, float]:
     """The last number of each metric, by name (of a histogram: its sum)."""
     found: dict[str, float] = {}
@@ -187,7 +186,8 @@ def measurements(data: bytes) -> dict[str, float]:
         for scope in _messages(resource, 2, left):
             for metric in _messages(scope, 2, left):
                 name, value = _metric(metric, left)
-                found[name] = value
+                if math.isfinite(value):  # else JSON has no word for it
+                    found[name] = value
                 if len(found) > METRICS_MAX:
                     raise BadMetrics(f"more than {METRICS_MAX} metrics")
     return found
