@@ -110,10 +110,9 @@ class ShareCoordinator:
         return task
 
     async def to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
-        """The same for whoever waits for it: what was appended takes effect here, too, even if the client
-        that asked for it goes away. Raises StorageFailed."""
+        """The same, waited for; a stop may come before it has begun. Raises StorageFailed."""
         task = self.spawn(_outcome(work))
-        task.add_done_callback(lambda _: work.close())  # a stop may end the task before it has begun
+        task.add_done_callback(lambda _: work.close())
         outcome = await asyncio.shield(task)
         if isinstance(outcome, StorageFailed):
             raise outcome
@@ -249,9 +248,8 @@ class ShareCoordinator:
         """A group that was to begin somewhere, which the disk has refused: unless somebody has joined it,
         or it has begun elsewhere, there is none."""
         group = self.groups.get(group_id)
-        if group is None or group.members or group.epoch or group.is_held:
-            return
-        if not any(key.group_id == group_id for key in self.states.known):
+        is_unused = group is not None and not (group.members or group.epoch or group.is_held)
+        if is_unused and not any(key.group_id == group_id for key in self.states.known):
             del self.groups[group_id]
 
     async def delete(self, group_id: str) -> ErrorCode:
