@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
 import tracemalloc
 import zlib
@@ -15,7 +17,7 @@ import pytest
 from headwater.broker import validation
 from headwater.broker.memory import MemoryBudget
 from headwater.broker.schema_check import SchemaCheck, SubjectIds
-from headwater.broker.validation import Bounds, Candidate, Validation
+from headwater.broker.validation import Bounds, Candidate, Validation, check_all
 from headwater.log.append import RECORD_ERRORS_MAX, BatchTooLarge, KeyMissing, prepare
 from headwater.log.config import LogConfig
 from headwater.record import batch as batches
@@ -69,7 +71,7 @@ def test_many_headers_are_not_counted_in_the_event_loop(checks: Validation) -> N
     assert checks.at_once([candidate(few)]) is not None
     assert checks.at_once([candidate(many)]) is None
     assert checks.at_once([candidate(few)] * 100) is None
-    (outcome,) = checks.submit([candidate(many)], Bounds.of_request()).result()
+    (outcome,) = check_all([candidate(many)], Bounds.of_request())
     assert not isinstance(outcome, RecordError)
 
 
@@ -88,10 +90,10 @@ def test_a_batch_with_more_headers_than_anybody_means_well_by_is_refused(broker:
         assert row.error_code is ErrorCode.message_too_large, row
 
 
-def test_a_batch_of_more_records_than_anybody_means_well_by_is_not_read(checks: Validation) -> None:
+def test_a_batch_of_more_records_than_anybody_means_well_by_is_not_read() -> None:
     payload = codecs.compress(codecs.ZSTD, Random(1).randbytes(20_000))
     data = packed(payload, codecs.ZSTD, validation.ELEMENTS_MAX + 1)
-    (outcome,) = checks.submit([candidate(data)], Bounds.of_request()).result()
+    (outcome,) = check_all([candidate(data)], Bounds.of_request())
     assert isinstance(outcome, PayloadTooLarge)
 
 
@@ -131,28 +133,88 @@ def test_gzip_data_of_very_many_members_takes_no_longer_than_that_of_one() -> No
     assert codecs.decompress(codecs.GZIP, stored, len(payload)) == payload
 
 
-def test_a_refusal_does_not_hold_what_was_decompressed(checks: Validation) -> None:
+def test_a_refusal_does_not_hold_what_was_decompressed() -> None:
     honest = build([Record(0, NOW_MS, None, bytes(3 * MEGABYTE))])[batches.HEADER_BYTES :]
     poison = packed(codecs.compress(codecs.ZSTD, honest + b"x"), codecs.ZSTD)
-    (outcome,) = checks.submit([candidate(poison)], Bounds.of_request()).result()
+    (outcome,) = check_all([candidate(poison)], Bounds.of_request())
     assert isinstance(outcome, RecordError)
     assert outcome.__traceback__ is None
     assert outcome.__cause__ is None
     assert outcome.__context__ is None
 
 
-def test_batches_that_grow_because_the_topic_wants_them_so_share_a_bound(
-    checks: Validation,
-) -> None:
+def test_batches_that_grow_because_the_topic_wants_them_so_share_a_bound() -> None:
     """They are all held until all of them are checked."""
     small = build([Record(0, NOW_MS, None, bytes(900_000))], codec=codecs.ZSTD)
     assert len(small) < 1000
-    found = checks.submit(
+    found = check_all(
         [candidate(small, compression_type="uncompressed")] * 100, Bounds.of_request()
-    ).result()
+    )
     stored = sum(len(each[0]) for each in found if not isinstance(each, RecordError))
     assert MEGABYTE < stored <= validation.GROWN_BYTES_MAX
     assert isinstance(found[-1], PayloadTooLarge)
+
+
+# ---- many at a time ----------------------------------------------------------------------------------
+
+
+class Waiter:
+    """A connection that the budget knows."""
+
+    def room(self) -> None:
+        """It only asks whether there is some."""
+
+    def drop_if_stalled(self, now: float) -> None:
+        """It holds nothing."""
+
+
+@pytest.fixture
+def held_up(checks: Validation) -> Iterator[threading.Event]:
+    """No check comes further than to its thread until this is set."""
+    release = threading.Event()
+    for _ in range(validation.THREADS):
+        checks.run(release.wait)
+    try:
+        yield release
+    finally:
+        release.set()
+
+
+async def test_few_bytes_that_become_very_many_leave_memory_to_others(
+    held_up: threading.Event, checks: Validation
+) -> None:
+    payload = codecs.compress(codecs.GZIP, bytes(40 * MEGABYTE))
+    bomb, memory = packed(payload, codecs.GZIP), checks._memory
+    assert len(bomb) < 50_000
+    going = [
+        asyncio.ensure_future(checks.check([candidate(bomb)], Bounds.of_request(), "127.0.0.1"))
+        for _ in range(6)
+    ]
+    await asyncio.sleep(0)
+    assert memory.used["payloads"] == validation.COPIES * 1000 * len(bomb)
+    assert memory.reserve_frame(Waiter(), 100 * 1024)
+    assert memory.may_read(Waiter())
+    going.pop(3).cancel()
+    held_up.set()
+    assert all(isinstance(each[0], RecordError) for each in await asyncio.gather(*going))
+    assert not memory.used["payloads"]
+
+
+async def test_addresses_take_turns_at_being_checked(
+    held_up: threading.Event, checks: Validation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(validation, "THREADS", 1)
+    batch, ended = candidate(build([Record(0, NOW_MS, None, b"v")])), list[str]()
+
+    async def check(address: str) -> None:
+        await checks.check([batch], Bounds.of_request(), address)
+        ended.append(address)
+
+    going = [asyncio.ensure_future(check(each)) for each in ["a"] * 5 + ["b", "c"]]
+    await asyncio.sleep(0)
+    held_up.set()
+    await asyncio.gather(*going)
+    assert ended == ["a", "a", "b", "c", "a", "a", "a"]
 
 
 # ---- what is made of the records of a batch ---------------------------------------------------------

@@ -13,11 +13,17 @@ in threads of its own, because a few kilobytes may become many megabytes. Bounds
 
 What goes beyond is refused with MESSAGE_TOO_LARGE: a client may split its batch and try again. While a
 request is being checked, its connection starts no other one, so that a producer's batches are stored in
-the order in which they came. What the decompressed records may take counts in the memory budget.
+the order in which they came.
+
+What the decompressed records may take counts in the memory budget, from when a thread begins with them:
+those that wait for one have nothing yet. Together they have half of the budget, or one of them what it
+needs, and between two of these whoever waits for memory gets some: requests that become very large keep
+nobody else's out. Addresses take turns.
 """
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,6 +31,7 @@ from typing import NamedTuple, TypeVar
 
 from headwater.broker.memory import MemoryBudget
 from headwater.broker.schema_check import SchemaCheck
+from headwater.broker.security.fair_queue import Circle, network
 from headwater.log.append import prepare, stored_codec
 from headwater.log.config import LogConfig
 from headwater.record.batch import HEADER_BYTES, BatchHeader
@@ -50,10 +57,13 @@ ELEMENTS_MAX = 2_000_000
 GROWN_BYTES_MAX = 32 * 1024**2
 RATIO_MAX = 1000
 RATIO_FREE_BYTES = 4 * 1024**2
+COPIES = 2
+"""For a moment a payload is held twice: in pieces or a longer buffer, and as a whole."""
 _CODEC_AT, _COUNT_AT = 22, 57
 
 Checked = tuple[Buffer, BatchHeader] | RecordError
 """The batch as it is to be stored, or what is wrong with it."""
+_Turn = tuple[asyncio.Future[None], int]  # what a request waits for, and the memory it may take
 
 
 class Candidate(NamedTuple):
@@ -72,12 +82,15 @@ class Validation:
     def __init__(self, memory: MemoryBudget) -> None:
         self._memory = memory
         self._threads = ThreadPoolExecutor(THREADS, "headwater-check")
+        self._waiting: Circle[_Turn] = Circle()
+        self._running = 0
+        self._payload_bytes = 0
 
     def close(self) -> None:
         self._threads.shutdown()
 
     def at_once(self, candidates: Sequence[Candidate]) -> list[Checked] | None:
-        """What became of each, if that is little work; None: `submit` them."""
+        """What became of each, if that is little work; None: `check` them."""
         if not is_little(candidates):
             return None
         bounds = Bounds(AT_ONCE_PAYLOAD_BYTES_MAX * AT_ONCE_COMPRESSED_MAX, AT_ONCE_ELEMENTS_MAX)
@@ -88,14 +101,48 @@ class Validation:
                 return None
         return checked
 
-    def submit(self, candidates: Sequence[Candidate], bounds: Bounds) -> Future[list[Checked]]:
-        """The same, in a thread; takes what they need from the bounds of their request."""
-        self._memory.take("payloads", _held(candidates))
-        return self._threads.submit(check_all, candidates, bounds)
+    async def check(
+        self, candidates: Sequence[Candidate], bounds: Bounds, address: str
+    ) -> list[Checked]:
+        """The same, in a thread, in the turn of its address; takes from the bounds of their request."""
+        size = _held(candidates)
+        await self._turn(network(address), size)
+        try:
+            return await asyncio.wrap_future(self._threads.submit(check_all, candidates, bounds))
+        finally:
+            self._end(size)
 
-    def done(self, candidates: Sequence[Candidate]) -> None:
-        """Give back what `submit` has counted; in the event loop."""
-        self._memory.release("payloads", _held(candidates))
+    async def _turn(self, address: str, size: int) -> None:
+        mine: _Turn = (asyncio.get_running_loop().create_future(), size)
+        self._waiting.add(address, mine)
+        self._begin_next()
+        try:
+            await mine[0]
+        except asyncio.CancelledError:
+            if not self._waiting.discard(address, mine) and not mine[0].cancelled():
+                self._end(size)  # it had begun
+            raise
+
+    def _begin_next(self) -> None:
+        """As many as there are threads and there is memory for."""
+        while self._waiting and self._running < THREADS:
+            turn, size = self._waiting.first
+            limit = self._memory.limit // 2
+            if self._running and 0 <= limit < self._payload_bytes + size:
+                return
+            self._waiting.take()
+            if turn.cancelled():
+                continue
+            self._running += 1
+            self._payload_bytes += size
+            self._memory.take("payloads", size)
+            turn.set_result(None)
+
+    def _end(self, size: int) -> None:
+        self._running -= 1
+        self._payload_bytes -= size
+        self._memory.release("payloads", size)  # whoever waits for room comes before the next check
+        self._begin_next()
 
     def run(self, function: Callable[[], T]) -> Future[T]:
         """Other work on strangers' compressed bytes."""
@@ -149,7 +196,8 @@ def _held(candidates: Sequence[Candidate]) -> int:
         if len(each.data) >= HEADER_BYTES
         and stored_codec(_codec(each.data), each.config) != _codec(each.data)
     )
-    return max(map(payload_bytes_max, candidates), default=0) + min(stored, GROWN_BYTES_MAX)
+    payload = COPIES * max(map(payload_bytes_max, candidates), default=0)
+    return payload + min(stored, GROWN_BYTES_MAX)
 
 
 def check_all(candidates: Sequence[Candidate], bounds: Bounds) -> list[Checked]:

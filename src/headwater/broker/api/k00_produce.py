@@ -148,10 +148,7 @@ async def _check_and_stage(
     found = _candidates(broker, pending, parts)
     while True:
         left, candidates = bounds.copy(), list(found.values())
-        try:
-            results = await asyncio.wrap_future(broker.validation.submit(candidates, left))
-        finally:
-            broker.validation.done(candidates)
+        results = await broker.validation.check(candidates, left, pending.context.client_host)
         now = _candidates(broker, pending, parts)
         if all(id not in found or _same(each, found[id]) for id, each in now.items()):
             _stage(broker, pending, parts, dict(zip(found, results, strict=True)))

@@ -1,8 +1,8 @@
 """Who is served next where there is one turn for many: addresses in a circle, so nobody waits for a
 stranger's queue. An IPv6 client has a whole /64, which counts as one address.
 
-`Circle` is the order alone: of handshakes (`handshakes`), of lookups by time (`lookups`), and of those who
-wait in a `FairQueue`.
+`Circle` is the order alone: of handshakes (`handshakes`), of lookups by time (`lookups`), of checks of
+batches (`validation`), and of those who wait in a `FairQueue`.
 
 `FairQueue` gives one turn at a time: for passwords, by `credentials.knows`, before the slow part. To wait is
 cheap, a connection that does so reads no more: each address has many places, as a thousand clients behind one
@@ -61,6 +61,11 @@ class Circle(Generic[T]):
         if not line:
             del self._lines[address]
         return True
+
+    @property
+    def first(self) -> T:
+        """Whom `take` would give."""
+        return next(iter(next(iter(self._lines.values()))))
 
     def take(self) -> T:
         """The next; its address is then behind the others."""
