@@ -14,7 +14,8 @@ Nothing tells a reader of files that they change, so it must look:
 - from one segment to the next there must be no gap, and no swap of segments under way.
 
 Where one of these does not hold, `FilesChanged` is raised, and the rest is read over the network. What
-DeleteRecords takes away while a task reads may still be read; of Apache Kafka's folder, what it took before, too.
+DeleteRecords takes away while a task reads may still be read; of Apache Kafka's folder, also what it took
+before.
 """
 
 from __future__ import annotations
