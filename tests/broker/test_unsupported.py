@@ -11,7 +11,7 @@ import headwater.broker
 from headwater.broker import fetch_sessions, inbound, topic_admission, validation
 from headwater.broker.api import k19_create_topics
 from headwater.broker.bounds import METADATA_BYTES_MAX
-from headwater.broker.security import login
+from headwater.broker.settings import security
 from headwater.record import validate
 from headwater.wire import guard, regex
 
@@ -44,6 +44,6 @@ def test_a_bound_is_told_as_it_is(number: int, sentence: str) -> None:
 
 def test_every_mechanism_that_is_offered_is_told_as_such() -> None:
     (offered,) = re.findall(r"Of SASL there are (.+?); (.+?) not offered", SENTENCES)
-    families = {name.partition("-")[0] for name in login.MECHANISMS}
+    families = {name.partition("-")[0] for name in security.MECHANISMS}
     assert set(re.findall(r"[A-Z]{4,}", offered[0])) == families
     assert not set(re.findall(r"[A-Z]{4,}", offered[1])) & families

@@ -102,6 +102,9 @@ async def test_very_many_members_time_out_in_several_turns(
     assert len(again.groups.groups["g"].members) == count - timeouts.AT_ONCE
     assert "m\\n" in caplog.text and "m\n" not in caplog.text, "a name breaks no line of the log"
     assert len(caplog.text) < 1_000
+    again.pass_ms(1)
+    assert len(again.groups.groups["g"].members) == 1
+    again.pass_ms(1)
     await _until_empty(again)
 
 

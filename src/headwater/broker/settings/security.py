@@ -19,7 +19,7 @@ from headwater.broker.settings.definitions import (
 from headwater.broker.settings.oauthbearer import OAUTHBEARER
 
 PREFIX = "listener.name."
-_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER")
+MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER")
 
 
 def _pem(value: str) -> str | None:
@@ -83,7 +83,7 @@ SASL = (
         Kind.LIST,
         ["SCRAM-SHA-256", "SCRAM-SHA-512"],
         "How clients of a SASL listener may log in.",
-        items_of(*_MECHANISMS),
+        items_of(*MECHANISMS),
     ),
     Definition(
         "connections.max.reauth.ms",
