@@ -11,6 +11,7 @@ from headwater.cli.up import up
 from headwater.errors import HeadwaterError
 from headwater.project import doctor
 from headwater.project.file import FILE, load
+from headwater.project.parts import parts_of
 
 WRONG = {
     '[spark]\nmaster = "lokal[2]"': "did you mean 'local[2]'?",
@@ -27,6 +28,7 @@ WRONG = {
     '[views.x]\nto = "serch:data/x"': "did you mean 'search'?",
     '[views.x]\nto = "duckdb:a-file/x.duckdb"': "a-file is a file, not a folder",
     '[vews.x]\nto = "sqlite:x.db"': "did you mean 'views'?",
+    '[log.settings]\nlisteners = "SASL_SSL://:9093"': "lacks 127.0.0.1:9092, which is",
     "[pipelines]\nbatch_records_max = 0": "is no number from 1 on",
     '[pipelines]\npaths = ["pipeline"]': "there is no pipeline",
     "[console]\nread_onyl = true": "did you mean 'read_only'?",
@@ -57,6 +59,8 @@ NAMED = {
     "views.x": 'to = "redis://app:${GIVEN}@127.0.0.1/0"',
     "capture.x": 'from = "postgresql://app:${GIVEN}@127.0.0.1/x"',
     "edges.tokens.x": 'secret = "${GIVEN}"\nread = ["x"]',
+    "edges.bridges.x": 'from = "mqtt://app:${GIVEN}@127.0.0.1/a"\nto = "topic:a"',
+    "edges.tracing": 'otlp = "http://127.0.0.1:1"\nheaders = { authorization = "${GIVEN}" }',
     "schemas.tokens.x": 'secret = "${GIVEN}"\nread = ["x"]',
 }
 
@@ -79,6 +83,17 @@ def test_a_name_with_no_secret_behind_it_starts_nothing(
     wrong = "the environment has no GIVEN" if given is None else "GIVEN is empty in the environment"
     with pytest.raises(HeadwaterError, match=wrong):
         up(Path(FILE), quiet=True)
+
+
+def test_listeners_of_the_settings_are_those_of_the_broker(tmp_path: Path) -> None:
+    for given, is_told, is_secure in (
+        ("", True, False),
+        ('listeners = "SASL_SSL://:9093,PLAINTEXT://127.0.0.1:9092"', False, False),
+        ('listeners = "SASL_SSL://:9092"', False, True),
+    ):
+        (tmp_path / FILE).write_text(f'[log]\ndata = "d"\n[log.settings]\n{given}\n')
+        part = parts_of(load(tmp_path / FILE))[0]
+        assert ("--listen" in part.words, part.is_secure) == (is_told, is_secure)
 
 
 def told(path: Path) -> list[str]:

@@ -18,6 +18,7 @@ from headwater.schemas import changes, deletion, migration, records
 from headwater.schemas.client import RegistryClient
 from headwater.schemas.errors import RegistryError
 from headwater.schemas.model import Reference, Schema
+from headwater.schemas.state import State
 from headwater.schemas.store import Store
 from headwater.testing import broker
 from tests.schemas.conftest import serving
@@ -141,6 +142,36 @@ def test_import_keeps_ids_versions_levels_and_modes():
             assert http.get("/contexts/.t/schemas/ids/5").json()["schemaType"] == "JSON"
             made = http.post("/subjects/new/versions", json={"schema": '"double"'}).json()
             assert made["id"] == 100_010
+
+
+def test_an_import_is_of_as_many_records_as_were_counted(monkeypatch):
+    monkeypatch.setattr(records, "BATCH_BYTES", 1)  # each record in a part of its own
+    again, deleted = Schema('"int"'), Schema('"long"')
+    theirs = stated(
+        records.schema_record(records.Version("a-value", 1, 1, again)),
+        records.id_gone(".", 1, again.guid),
+        records.schema_record(records.Version("a-value", 2, 7, deleted)),
+        records.schema_gone("a-value", 2),
+    )
+    ours = State()
+    counted, imported = migration.count(theirs, ours), 0
+    while (part := migration.missing(theirs, ours)).answer:
+        imported += part.answer
+        apply(ours, *part.records)
+    assert (counted, imported, ours.next_id(".")) == (2, 2, 8)
+
+
+def stated(*made: records.Record) -> State:
+    state = State()
+    apply(state, *made)
+    return state
+
+
+def apply(state: State, *made: records.Record) -> None:
+    for each in made:
+        fact = records.decoded(*each)
+        assert fact is not None
+        state.apply(fact)
 
 
 def test_a_registry_serves_a_topic_that_another_has_written():

@@ -291,6 +291,21 @@ def test_a_branch_of_a_union_is_the_one_that_was_named():
     assert codec.decode(codec.encode_text("0.1")) == 0.1  # and not a float's 0.10000000149011612
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"type": "string", "logicalType": "uuid"},
+        {"type": "int", "logicalType": "date"},
+        {"type": "int", "logicalType": "time-millis"},
+        {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+    ],
+)
+def test_a_number_is_a_number_of_its_union_whatever_stands_before_it(other: dict[str, object]):
+    codec = AvroCodec(json.dumps([other, "long"]))
+    assert codec.encode_text("5") == b"\x02\x0a"  # the second branch
+    assert codec.decode(b"\x02\x0a") == 5
+
+
 def test_a_map_whose_one_key_is_a_type_s_name_is_that_map_or_refused():
     """`tail` shows values so, and `produce --by-schema` takes them back."""
     codec = AvroCodec(json.dumps(["null", "long", "string", {"type": "map", "values": "string"}]))

@@ -27,6 +27,7 @@ def test_passwords_are_nowhere_in_files_or_logs(certificates: Certificates, tmp_
     data = tmp_path / "data"
     done = _headwater("users", "add", "first", "--data", str(data), input=f"{given}\n")
     assert (done.returncode, done.stdout) == (0, "first can log in now\n")
+    assert data.stat().st_mode & 0o077 == 0
     with servers.headwater(certificates, tmp_path) as server:
         user = new_user(server, SECRET)
         tries = [

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
+from headwater import owner_only
 from headwater.cli.admin import (
     admin,
     bootstrap_option,
@@ -156,6 +157,7 @@ def _all(data: Path | None, bootstrap: str) -> list[dict[str, Any]]:
 def _offline(data: Path, work: Callable[[Credentials], Awaitable[None]]) -> None:
     if data.exists() and not data.is_dir():
         raise HeadwaterError(f"{data} is no folder", hint="give --data the broker's data folder")
+    owner_only.make_folder(data)
 
     async def run() -> None:
         from headwater.broker.settings.offline import users_of

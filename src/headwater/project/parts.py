@@ -9,12 +9,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from headwater.project import packages, record
 from headwater.project.file import Project
+from headwater.project.mistakes import mistaken
 from headwater.schemas.address import LISTEN as SCHEMAS_LISTEN
 from headwater.schemas.address import is_served, registry_of
 from headwater.secrets import Environment
+
+if TYPE_CHECKING:
+    from headwater.broker.security.listeners import Listener
 
 BROKER, PIPELINES, CONSOLE, EDGES = "broker", "pipelines", "console", "edges"
 SCHEMAS = "schemas"
@@ -26,6 +31,9 @@ _SERVICES = {
     CONSOLE: (("console",), CONSOLE_LISTEN, 0, packages.CONSOLE),
 }
 """Command, address unless the file says another, place in the order of stopping, packages."""
+_NOT_AMONG = (
+    "`listeners` lacks {0}, which is `listen` of [log]: the project's own parts come in there"
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ class Part:
     page_at: str | None = None
     """An address where a web page answers once the part is ready. Such a part waits for nobody."""
     is_secure: bool = False
-    """Whether that page is behind TLS."""
+    """Whether that page is behind TLS; of a broker: whether it wants TLS or a login there."""
     data: str | None = None
     """Of a broker: the folder whose cluster has to be the one that answers."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -90,7 +98,12 @@ def parts_of(project: Project) -> list[Part]:
 
 
 def _broker(project: Project) -> Part:
-    words = ["broker", "--data", project.data, "--listen", project.listen]
+    words = ["broker", "--data", project.data]
+    is_secure = False
+    if "listeners" in project.settings:
+        is_secure = _own_listener(project).protocol != "PLAINTEXT"
+    else:
+        words += ["--listen", project.listen]
     secrets = Environment()
     for name, value in project.settings.items():
         words += ["--set", secrets.setting(name, value)]
@@ -99,9 +112,22 @@ def _broker(project: Project) -> Part:
         tuple(words),
         stops=3,
         answers_at=project.listen,
+        is_secure=is_secure,
         data=project.data,
         environment=secrets,
     )
+
+
+def _own_listener(project: Project) -> Listener:
+    """The one by which the project's parts come in. Raises BadProject where there is none."""
+    from headwater.broker.security.listeners import from_settings
+    from headwater.broker.settings import Settings
+
+    host, _, port = project.listen.rpartition(":")
+    for each in from_settings(Settings(dict(project.settings))):
+        if each.port == int(port) and each.host in (host.strip("[]"), "", "0.0.0.0", "::"):
+            return each
+    raise mistaken(project.path, [("log.settings", _NOT_AMONG.format(project.listen))])
 
 
 def _capture(project: Project, name: str) -> Part:

@@ -1,8 +1,8 @@
 """Every secret that headwater.toml names is there, before anything starts.
 
 Called by `headwater up` and `doctor`. The sections of edges, registry and captures are read by their own
-packages, which look for their secrets themselves; here are the others. A part that only found out by itself
-would be started again and again.
+packages, which look for most of their secrets themselves; here are the others. A part that only found out by
+itself would be started again and again.
 """
 
 from __future__ import annotations
@@ -43,6 +43,17 @@ def _named(project: Project) -> Iterator[tuple[str, str]]:
     yield from (
         ("console.oidc", str(issuer[name])) for name in ("client_secret",) if name in issuer
     )
+    edges = project.edges or {}
+    for name in ("bridges", "tracing"):
+        yield from ((f"edges.{name}", text) for text in _texts(edges.get(name)))
     tls = console.get("tls")
     if isinstance(tls, Mapping):
         yield from (("console.tls", str(text)) for text in tls.values())
+
+
+def _texts(given: object) -> Iterator[str]:
+    """All that is written in a section and in those within it."""
+    if isinstance(given, str):
+        yield given
+    for each in given.values() if isinstance(given, Mapping) else ():
+        yield from _texts(each)

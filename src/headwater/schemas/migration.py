@@ -45,12 +45,21 @@ def _wanted(source: State, target: State) -> list[Record]:
             made.append(records.mode_record(scope, mode))
     gone = target.gone_ids()
     for place, guid in source.gone_ids().items():
-        if place not in gone and not target.by_id(*place):
+        if place not in gone and not target.by_id(*place) and not source.by_id(*place):
             made.append(records.id_gone(*place, guid))
-    return made or [
+    return made + _ids_beyond(source, target, made)
+
+
+def _ids_beyond(source: State, target: State, made: list[Record]) -> list[Record]:
+    """How far the source has given ids, where the target will not have come so far by what is `made`."""
+    after = State()
+    noted = [records.ids_given(*each) for each in target.highest_ids().items()]
+    for fact in filter(None, (records.decoded(*each) for each in noted + made)):
+        after.apply(fact)
+    return [
         records.ids_given(context, highest)
         for context, highest in source.highest_ids().items()
-        if highest > target.highest_id(context)
+        if highest > after.highest_id(context)
     ]
 
 

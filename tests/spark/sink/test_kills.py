@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from headwater.client import cluster as connect
 from headwater.spark.datasource import HeadwaterDataSource
 from headwater.testing.apache_kafka import QUICK_JVM, apache_kafka
 from tests.compat.cluster import KAFKA_ONLY, SETTINGS, Cluster, headwater_process
@@ -33,7 +34,11 @@ COUNT = ROWS * BATCHES
 
 
 def _check(bootstrap: str, source: str, topic: str) -> None:
-    """Row by row: every partition of the topic holds what the source's holds, in the same order."""
+    """Row by row: every partition of the topic holds what the source's holds, in the same order; and no
+    transaction is left open in it."""
+    cluster = connect.cluster({"bootstrap.servers": bootstrap})
+    places = {(topic, partition): connect.LATEST for partition in range(PARTITIONS)}
+    assert cluster.list_offsets(places, connect.READ_COMMITTED) == cluster.list_offsets(places)
     wanted, found = committed(bootstrap, source), committed(bootstrap, topic)
     for partition in range(PARTITIONS):
         rows = [(each.key(), each.value()) for each in wanted[partition]]

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from confluent_kafka import Producer
 
 from headwater.spark.source.arrival import Arrival
@@ -100,7 +101,10 @@ def test_a_batch_has_no_more_records_than_the_source_allows(cluster: Cluster, to
     assert sorted(taken) == list(range(15))
 
 
-def test_a_topic_that_was_made_again_is_no_business_of_the_tail(log: Cluster, topic: str):
+@pytest.mark.parametrize("count", [2, 7])
+def test_a_topic_that_was_made_again_is_no_business_of_the_tail(
+    log: Cluster, topic: str, count: int
+):
     bootstrap = log.bootstrap
     log.create_topic(topic)
     send(bootstrap, topic, range(2))
@@ -111,11 +115,12 @@ def test_a_topic_that_was_made_again_is_no_business_of_the_tail(log: Cluster, to
     tail.begin(end)
     delete(log, topic)
     log.create_topic(topic)
-    send(bootstrap, topic, range(7))
+    send(bootstrap, topic, range(count))
     assert tail.newer(end) is None
     fresh = reader.end_after(end)
     assert fresh is not None
-    assert sum(batch.num_rows for batch in reader.records(end, fresh)) == 7
+    assert sum(batch.num_rows for batch in reader.records(end, fresh)) == count
+    assert reader.end_after(fresh) is None
 
 
 def test_who_waits_goes_on_when_a_record_comes(cluster: Cluster, topic: str):

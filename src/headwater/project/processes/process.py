@@ -18,7 +18,7 @@ from pathlib import Path
 from headwater.log.meta import cluster_id
 from headwater.project import packages, record
 from headwater.project.control import Control, Wish
-from headwater.project.hello import cluster_at, page_answers
+from headwater.project.hello import Answer, cluster_at, hello, page_answers
 from headwater.project.parent_death import ends_with_parent
 from headwater.project.parts import Part
 from headwater.project.record import PartLog
@@ -187,6 +187,8 @@ class SupervisedPart:
         if self.part.page_at is not None:
             return page_answers(self.part.page_at, timeout_s=0.5, is_secure=self.part.is_secure)
         assert self.part.answers_at is not None and self.part.data is not None
+        if self.part.is_secure:  # whose log it is it tells nobody before a login
+            return hello(self.part.answers_at, timeout_s=0.5) is not Answer.NOBODY
         own = cluster_id(self._work / self.part.data)
         return own is not None and cluster_at(self.part.answers_at, timeout_s=0.5) == own
 

@@ -14,7 +14,8 @@ Nothing tells a reader of files that they change, so it must look:
 - from one segment to the next there must be no gap, and no swap of segments under way.
 
 Where one of these does not hold, `FilesChanged` is raised, and the rest is read over the network. What
-DeleteRecords has taken away since the query was planned may still be read.
+DeleteRecords takes away while a task reads may still be read; of Apache Kafka's folder, also what it took
+before.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from numpy.typing import NDArray
 from headwater.client.constants import READ_COMMITTED
 from headwater.client.decode import headers
 from headwater.client.piece import Piece
-from headwater.log.checkpoints import read_topic_id
+from headwater.log.checkpoints import read_start_offset, read_topic_id
 from headwater.log.files import Files
 from headwater.spark.source.markers import Markers, Unresolved
 from headwater.spark.source.splits import Range
@@ -62,6 +63,8 @@ def folder_of(
         same_broker = said.get("cluster.id") == cluster_id and said.get("node.id") == str(node_id)
         if not same_broker or not topic_id:
             return None
+        if (read_start_offset(Files(), folder) or 0) > where.start:
+            return None  # what DeleteRecords took: the leader says so
         return folder if str(read_topic_id(Files(), folder)) == topic_id else None
     except (OSError, UnicodeDecodeError):
         return None

@@ -20,7 +20,7 @@ from headwater.schemas.values.header import Json
 from headwater.schemas.values.scalars import PRIMITIVES
 
 _UNTRIED = object()
-_REFUSED = (TypeError, ValueError, ArithmeticError)
+_REFUSED = (TypeError, ValueError, ArithmeticError, AttributeError)
 
 
 class Fit:
@@ -173,7 +173,7 @@ class Fit:
             if name in ("bytes", "fixed"):
                 return _sized(value.encode("latin-1"), name, kind)
             return _primitive(value, name, kind)
-        except (*_REFUSED, AttributeError):
+        except _REFUSED:
             raise NotOfItsSchema(
                 f"the field {where} is missing, and its default is no {name}"
             ) from None
@@ -196,11 +196,11 @@ def _name(kind: Kind) -> str:
 
 
 def _rank(kind: Kind, value: Json) -> int:
-    """A double holds what a float rounds, and a text is a text before it is NaN, or bytes."""
+    """A double holds what a float rounds; a text is one before it is NaN or bytes, a number before a time."""
     if isinstance(value, str):
         name = kind if isinstance(kind, str) else kind["type"]
         return 2 if name in ("float", "double") else int(name in ("bytes", "fixed"))
-    return 1 if kind == "float" else 0
+    return 1 if kind == "float" else 2 * (moments.logical_of(kind) is not None)
 
 
 def _primitive(value: Json, name: str, kind: Kind) -> Json:
