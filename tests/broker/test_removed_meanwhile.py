@@ -74,3 +74,14 @@ def test_a_topic_whose_folder_is_gone_can_be_deleted_and_made_again(data: Path) 
         create(wire, "t")
         assert put(wire, b"two") is ErrorCode.none
         assert values(wire) == [b"two"]
+
+
+def test_records_that_are_gone_at_a_start_are_named_as_long_as_the_broker_runs(data: Path) -> None:
+    with serving(data) as broker, broker.wire() as wire:
+        broker.create("t")
+        for _ in range(3):
+            assert put(wire, b"one") is ErrorCode.none
+    (log,) = (data / "t-0").glob("*.log")
+    log.unlink()
+    with serving(data) as broker:
+        assert "offset 0 to 2 are missing" in broker.broker.health.damage["t-0"]

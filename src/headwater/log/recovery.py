@@ -46,6 +46,19 @@ class Report:
     unreadable: dict[Path, str] = field(default_factory=dict)
     """Small files that could not be read, and why; the log does without."""
 
+    def lacks(self, directory: Path, first: int, behind: int) -> None:
+        """Nobody has deleted these records, and they are not there."""
+        self.missing = (first, behind)
+        logger.error("%s", self.sentence(directory))
+
+    def sentence(self, directory: Path) -> str:
+        """What is missing, and what to do."""
+        first, behind = self.missing or (0, 0)
+        return (
+            f"{directory}: acknowledged records from offset {first} to {behind - 1} are missing; their "
+            "offsets stay unused, restore the files from a copy to get them back"
+        )
+
 
 def open_partition(
     files: FileSystem,
@@ -186,14 +199,7 @@ def _look_at_front(
 ) -> None:
     """Whoever deletes records writes the new start down before a file goes."""
     if segments and segments[0].base_offset > start_offset:
-        report.missing = (start_offset, segments[0].base_offset)
-        logger.error(
-            "%s: records from offset %d to %d are missing, and nobody has deleted them; restore the "
-            "files from a copy to get them back",
-            directory,
-            start_offset,
-            segments[0].base_offset - 1,
-        )
+        report.lacks(directory, start_offset, segments[0].base_offset)
 
 
 def _look_between(
@@ -204,14 +210,7 @@ def _look_between(
     for base, _ in lost:
         behind = [each.base_offset for each in segments if each.base_offset > base]
         if behind and segments[0].base_offset < base:
-            report.missing = (base, behind[0])
-            logger.error(
-                "%s: records from offset %d to %d are missing, and nobody has deleted them; restore "
-                "the files from a copy to get them back",
-                directory,
-                base,
-                behind[0] - 1,
-            )
+            report.lacks(directory, base, behind[0])
 
 
 def _end_offset(
@@ -219,14 +218,7 @@ def _end_offset(
 ) -> int:
     if found >= promised:
         return found
-    report.missing = (found, promised)
-    logger.error(
-        "%s: acknowledged records from offset %d to %d are missing; their offsets stay unused, "
-        "restore the files from a copy to get them back",
-        directory,
-        found,
-        promised - 1,
-    )
+    report.lacks(directory, found, promised)
     if segments:
         segments[-1].next_offset = found
     return promised

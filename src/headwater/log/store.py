@@ -160,6 +160,8 @@ class LogStore:
             self.logs[key] = log
         self.reports[key] = report
         self._tell_unreadable(report.unreadable)
+        if report.missing:
+            self.on_damage(directory.name, report.sentence(directory))
         return log
 
     def open_found(
@@ -193,10 +195,8 @@ class LogStore:
 
     def _tell_unreadable(self, found: Mapping[Path, str]) -> None:
         for path, why in found.items():
-            sentence = (
-                f"{path} could not be read ({why}); the broker does without, and makes it anew"
-            )
-            self.on_damage(str(path.relative_to(self.root)), sentence)
+            says = f"{path} could not be read ({why}); the broker does without, and makes it anew"
+            self.on_damage(str(path.relative_to(self.root)), says)
 
     def recovery_point(self, topic: str, partition: int) -> int:
         """How far a log that is not open yet is known to have been on disk."""
