@@ -93,6 +93,7 @@ class TestSpeaker(contract.OutboundConformance):
         ({"from": "multicast://239.1.2.3:5004", "interface": "10.1.0.4"}, "secret"),
         ({"from": "multicast://239.1.2.3:5004", "interface": "eth0"}, "in numbers"),
         ({"from": "multicast://239.1.2.3:5004", "silence_seconds": 0}, "silence_seconds"),
+        ({"from": "multicast://239.1.2.3:5004", "secret": " "}, "secret is empty"),
     ],
 )
 def test_a_section_that_cannot_be_used_is_refused(section: dict[str, Any], said: str):
