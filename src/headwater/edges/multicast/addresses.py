@@ -56,7 +56,9 @@ def group_of(place: str, options: Mapping[str, Any]) -> Group:
         raise BadAddress(f"ttl = {ttl} is not from 0 to 255")
     allowed, secret = networks(options["allow_from"]), options["secret"]
     if secret is not None and not secret.strip():
-        raise BadAddress("secret is empty: give both sides one that nobody guesses, or leave it out")
+        raise BadAddress(
+            "secret is empty: give both sides one that nobody guesses, or leave it out"
+        )
     if not _address(interface).is_loopback and not allowed and not secret:
         raise BadAddress(
             f"others are reached through {interface}, and multicast has no login: give both sides the "
