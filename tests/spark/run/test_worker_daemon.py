@@ -84,7 +84,8 @@ def test_a_source_that_is_found_by_its_name_asks_for_the_environment_of_all_othe
     spark: SparkSession,
 ):
     found = spark._jsparkSession.sessionState().dataSourceManager().lookupDataSource("headwater")
-    assert dict(found.dataSourceCls().envVars()) == spark.sparkContext.environment
+    asked = dict(found.dataSourceCls().envVars())  # Spark adds its own with the first task
+    assert asked.items() >= spark.sparkContext.environment.items()
 
 
 def test_workers_of_another_python_have_sparks_own_daemon(monkeypatch):

@@ -270,7 +270,7 @@ def latest(desk: Desk, topic: str) -> dict[str, tuple[float, int] | None]:
         (
             lambda o, c: o.join(c.localCheckpoint(), "customer", "left"),
             {"key": "id"},
-            "does not come from the table customers, which it asks for",
+            "its function reads its tables while it runs",
         ),
         (lambda o, c: o.withColumn("r", sf.rand()), {"key": "id"}, "rand gives another value"),
         (
