@@ -15,22 +15,19 @@ What must hold:
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from headwater.capture.change import BY_KEY, EVERY_PARTITION, Position, Record
+from headwater.capture import dead_letters
+from headwater.capture.change import EVERY_PARTITION, Position, Record
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Interrupted
 from headwater.capture.positions import decided, plainly, records_between
-from headwater.capture.record_size import letters_topic, place_of
 from headwater.client import settings as log_settings
 from headwater.client.bulk_writer import BulkWriter
 from headwater.client.librdkafka import AdminClient, KafkaError, KafkaException
-from headwater.record import dead_letter
-from headwater.record.dead_letter import Cause
 
 KEY_BYTES_AT_ONCE = 8 << 20
 """Of keys that are held; then they are ended, and forgotten here."""
@@ -144,15 +141,13 @@ class CompactedTopics:
     def _letter(self, record: Record, position: Position) -> Record:
         topic, key, value = record[:3]
         reason = f"a record without a key, and {topic} is compacted"
-        more = {"position": json.dumps(place_of(position))}
-        cause = Cause(f"headwater.capture.{self._capture}", reason, topic, more=more)
-        made = dead_letter.letter(key, value, (), cause)
-        return letters_topic(self._capture), made.key, made.value, made.headers, BY_KEY
+        return dead_letters.dead(self._capture, (topic, key, value, []), reason, position)
 
     def _sentence(self, topic: str, number: int) -> str:
         return (
-            f"{number:,} records without a key were set aside in {letters_topic(self._capture)}: {topic} is "
-            "compacted, and takes none; give the table a primary key, or the topic another cleanup.policy"
+            f"{number:,} records without a key were set aside in {dead_letters.topic_of(self._capture)}: "
+            f"{topic} is compacted, and takes none; give the table a primary key, or the topic another "
+            "cleanup.policy"
         )
 
 

@@ -24,11 +24,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headwater.capture import dead_letters
 from headwater.capture.change import BY_KEY, FullRecord, Headers
 from headwater.capture.errors import Misconfigured
-from headwater.client import dead_letters
-from headwater.record import dead_letter
-from headwater.record.dead_letter import Cause
 
 PREFIX = "outbox.event."
 REQUIRED = ("id", "aggregatetype", "aggregateid", "type", "payload")
@@ -38,23 +36,11 @@ NO_EVENT = (ValueError, TypeError, OverflowError, RecursionError)
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
-def letters_topic(capture: str) -> str:
-    """The topic for rows that are no events."""
-    return dead_letters.beside(f"{capture}.outbox")
-
-
-def cause(capture: str, reason: str, where: str) -> Cause:
-    """Why a row is there. It has no place in the log; `where`: its table, or the topic that it was for."""
-    return Cause(f"headwater.capture.{capture}", reason, where)
-
-
 def misplaced(capture: str, record: FullRecord, partitions: int) -> FullRecord:
     """The dead letter for an event that names a partition which is not there: no log would take it."""
     topic, key, value, headers, partition = record
     reason = f"topic {topic} has no partition {partition}, only {partitions}"
-    own = [(name, text.encode() if isinstance(text, str) else text) for name, text in headers or ()]
-    letter = dead_letter.letter(key, value, own, cause(capture, reason, topic))
-    return letters_topic(capture), letter.key, letter.value, letter.headers, BY_KEY
+    return dead_letters.dead(capture, (topic, key, value, headers or []), reason)
 
 
 class Router:
@@ -77,7 +63,7 @@ class Router:
         self._table = table
         self._names = names
         self._capture = capture
-        self.dead_letters = letters_topic(capture)
+        self.dead_letters = dead_letters.topic_of(capture, of_outbox=True)
 
     def inserted(self, values: Sequence[Any]) -> FullRecord:
         """The event of a new row (values in the order of the columns: text, bytes, numbers, None)."""
@@ -121,10 +107,8 @@ class Router:
         shown = {
             name: value.hex() if isinstance(value, bytes) else value for name, value in row.items()
         }
-        why = cause(self._capture, reason, self._table)
         key, content = _shown(row["aggregateid"]), _shown(shown)
-        letter = dead_letter.letter(key, content, (), why)
-        return self.dead_letters, letter.key, letter.value, letter.headers, BY_KEY
+        return dead_letters.dead(self._capture, (self._table, key, content, []), reason)
 
 
 def _topic(row: Mapping[str, Any]) -> str:

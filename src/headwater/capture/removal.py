@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 
+from headwater.capture import dead_letters
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Interrupted
 from headwater.capture.positions import Run
-from headwater.capture.record_size import letters_topic
 from headwater.capture.source import open_source
 from headwater.capture.writer import Writer
 
@@ -54,7 +54,7 @@ def remove(config: CaptureConfig, *, topics: bool = False) -> list[str]:
             prefix = f"{config.name}."
             extra = ("transaction", "schema-changes", "avro-schemas", "message", "requests")
             own = {topic for topic in named if topic.startswith(prefix)}
-            own |= {letters_topic(config.name), *(f"{prefix}{name}" for name in extra)}
+            own |= {dead_letters.topic_of(config.name), *(f"{prefix}{name}" for name in extra)}
             gone = writer.delete_topics(own)
             said.append(f"topics deleted: {', '.join(gone) or 'none'}")
             writer.erase()

@@ -30,7 +30,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from headwater.capture import outbox, record_size
+from headwater.capture import dead_letters, outbox
 from headwater.capture.change import BY_KEY, EVERY_PARTITION, Batch, Position, Record
 from headwater.capture.compacted_topics import CompactedTopics
 from headwater.capture.errors import Interrupted, LogRefused, WriterExpired
@@ -66,7 +66,7 @@ class Writer:
         client: Mapping[str, str] | None = None,
         *,
         topic_config: Mapping[str, str] | None = None,
-        record_bytes_max: int = record_size.RECORD_BYTES_MAX,
+        record_bytes_max: int = dead_letters.RECORD_BYTES_MAX,
         run: Run | None = None,
         stopping: threading.Event | None = None,
     ) -> None:
@@ -81,7 +81,7 @@ class Writer:
         }
         self._admin = AdminClient(self._settings)
         self._record_bytes_max = record_bytes_max
-        self._sizes = record_size.RecordSizes(self._admin, record_bytes_max, topic_config or {})
+        self._sizes = dead_letters.RecordSizes(self._admin, record_bytes_max, topic_config or {})
         self._compacted = CompactedTopics(name, self._admin, self._settings, self._stopping)
         self._said: list[str] = []
         self._there: set[str] = set()
@@ -106,7 +106,7 @@ class Writer:
                 self._settings,
                 own,
                 TRANSACTION_TIMEOUT_MS,
-                message_bytes_max=self._record_bytes_max + record_size.OVERHEAD_BYTES,
+                message_bytes_max=self._record_bytes_max + dead_letters.OVERHEAD_BYTES,
                 stopping=self._stopping,
             )
             bulk.open()
@@ -224,7 +224,7 @@ class Writer:
             return batch.records
         keyed = self._compacted.keyed(batch.records, batch.position)
         if keyed.letters:
-            self.ensure_topics([record_size.letters_topic(self._name)], _KEYLESS)
+            self.ensure_topics([dead_letters.topic_of(self._name)], _KEYLESS)
         self._said += keyed.said
         self._compacted.end_rows(bulk, keyed.emptied)
         return keyed.records
@@ -234,7 +234,7 @@ class Writer:
     ) -> None:
         put = bulk.put
         for record in records:
-            if len(record[2] or b"") + len(record[1] or b"") > record_size.ORDINARY_BYTES:
+            if len(record[2] or b"") + len(record[1] or b"") > dead_letters.ORDINARY_BYTES:
                 record = self._sized(record, position or {})
             if len(record) == 3:
                 put(*record)
@@ -252,9 +252,9 @@ class Writer:
 
     def _sized(self, record: Record, position: Position) -> Record:
         """A large record, or the dead letter for one that is too large."""
-        if self._sizes.fits(record[0], record_size.size_of(record)):
+        if self._sizes.fits(record[0], dead_letters.size_of(record)):
             return record
-        letter, sentence = record_size.letter(self._name, record, position)
+        letter, sentence = dead_letters.too_large(self._name, record, position)
         self.ensure_topics([letter[0]], _KEYLESS)
         self._said.append(sentence)
         return letter

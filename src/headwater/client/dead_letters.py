@@ -1,7 +1,7 @@
 """Dead letters as everybody outside the broker writes them: names of topics, a letter as a draft or a row.
 
     draft    for whoever has a way of writing: an appender, a producer, a transaction that other records share
-    COLUMNS, row   for a DataFrame that the sink writes
+    letter   for whoever produces by himself, and for a DataFrame (COLUMNS) that the sink writes
     DeadLetterWriter   (`dead_letter_writer`) for tasks that may be tried again: each letter once
 
 What a letter is, and how it is cut, says `record.dead_letter`; `browse.dead_letters` reads and replays them.
@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headwater.record import dead_letter
-from headwater.record.dead_letter import Cause, Headers, Letter
+from headwater.record.dead_letter import Cause as Cause
+from headwater.record.dead_letter import Headers
+from headwater.record.dead_letter import Letter as Letter
+from headwater.record.dead_letter import letter as letter
 
 if TYPE_CHECKING:
     from headwater.client.log import Log
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 PREFIX, SUFFIX = "dlq.", ".dead-letters"
 """A share group's or a view's topic, and the one beside the topic that the records came from."""
 COLUMNS = "key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
-"""Of a DataFrame with `row`s."""
+"""Of a DataFrame of letters."""
 _KEEP_FOR_EVER = "-1"
 
 
@@ -44,11 +46,7 @@ def draft(
     """`partition`: where in the dead-letter topic."""
     from headwater.client.publisher import Draft
 
-    return Draft(*dead_letter.letter(key, value, own, cause), partition=partition)
-
-
-def row(key: bytes | None, value: bytes | None, own: Headers, cause: Cause) -> Letter:
-    return dead_letter.letter(key, value, own, cause)
+    return Draft(*letter(key, value, own, cause), partition=partition)
 
 
 def ensure(log: Log, topic: str) -> bool:

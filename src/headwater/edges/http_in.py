@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headwater.client import dead_letters
+from headwater.client.dead_letters import Cause
 from headwater.client.errors import BadRequest
 from headwater.client.namespace import is_ours_to_write
 from headwater.client.position import Position
@@ -37,7 +38,6 @@ from headwater.edges.idempotency.index import Span, spans_of
 from headwater.edges.ndjson import Bad, check_path
 from headwater.edges.schemas import Schema, Schemas, Subject
 from headwater.errors import HeadwaterError, nearest
-from headwater.record.dead_letter import Cause
 
 POSITION = "Headwater-Position"
 REPLAY = "Idempotent-Replay"

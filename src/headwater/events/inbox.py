@@ -31,6 +31,8 @@ from typing import Any
 
 import msgspec
 
+from headwater.client import dead_letters
+from headwater.client.dead_letters import Cause
 from headwater.client.librdkafka import FOR_GOOD, KafkaError, KafkaException, Message, Producer
 from headwater.client.records import record_of
 from headwater.events import answers
@@ -38,8 +40,6 @@ from headwater.events.aggregate import Aggregate
 from headwater.events.answers import Accepted, Refused
 from headwater.events.commands import Asked, CommandCodec, ReplyTo, sender_of
 from headwater.events.errors import Busy, Closed, EventsError, replied_name
-from headwater.record import dead_letter
-from headwater.record.dead_letter import Cause
 
 logger = logging.getLogger("headwater.events")
 WAITING_MAX = 20_000
@@ -117,7 +117,7 @@ class Inbox:
         record = record_of(message)
         place = (self._aggregate.inbox, record.partition, record.offset)
         cause = Cause(self._aggregate.owners, str(error), *place)
-        key, value, headers = dead_letter.letter(record.key, record.value, record.headers, cause)
+        key, value, headers = dead_letters.letter(record.key, record.value, record.headers, cause)
         topic = self._aggregate.letters
         self._producer.produce(topic, value, key, 0, on_delivery=buried, headers=headers)
         self._producer.poll(0)

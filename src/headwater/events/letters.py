@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 from headwater.client import dead_letters
 from headwater.client.cluster import Cluster
+from headwater.client.dead_letters import Cause
 from headwater.client.librdkafka import Message
 from headwater.client.options import cluster_settings
 from headwater.client.publisher import Publisher
 from headwater.events import topics
-from headwater.record.dead_letter import Cause
 
 _WHICH = "headwater.event"
 _TIMEOUT_S = 30.0

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from headwater.client import dead_letters
-from headwater.record.dead_letter import Cause, Letter
+from headwater.client.dead_letters import Cause, Letter
 from headwater.views import batch_name
 from headwater.views.targets.contract import Applied, Refusal
 
@@ -77,7 +77,7 @@ class Letters:
         }
         group = f"headwater-{self.view}"
         cause = Cause(group, refusal.reason, topic, partition, offset, more=more)
-        return dead_letters.row(key, value, own, cause)
+        return dead_letters.letter(key, value, own, cause)
 
     def _original(
         self, origin: Origin | None

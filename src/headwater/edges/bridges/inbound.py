@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from headwater.client import dead_letters
+from headwater.client.dead_letters import Cause
 from headwater.client.errors import BrokerUnreachable, RequestRefused
 from headwater.client.publisher import Draft
 from headwater.edges import counts
@@ -29,7 +30,6 @@ from headwater.edges.bridges.config import Config
 from headwater.edges.bridges.contract import Message, Refusal
 from headwater.edges.errors import Invalid, Overloaded
 from headwater.errors import HeadwaterError
-from headwater.record.dead_letter import Cause
 
 if TYPE_CHECKING:
     from headwater.edges.context import Context

@@ -19,11 +19,11 @@ import time
 
 from headwater.client import dead_letters
 from headwater.client import topics as making
+from headwater.client.dead_letters import Cause
 from headwater.client.log import TIMEOUT_S, Log
 from headwater.client.publisher import Draft
 from headwater.edges.webhooks.delivery import ID_HEADER, Delivery
 from headwater.errors import HeadwaterError
-from headwater.record.dead_letter import Cause
 
 AGAIN = ".again"
 _LOOK_S = 0.02
