@@ -272,6 +272,41 @@ def test_protobuf_that_lacks_what_is_required_is_refused():
     assert codec.decode(codec.encode_text('{"a":1}')) == {"a": 1}
 
 
+_GOOGLES = """syntax = "proto3";
+import "google/protobuf/any.proto"; import "google/protobuf/struct.proto";
+import "google/protobuf/timestamp.proto";
+message M {
+  google.protobuf.Value v = 1; optional google.protobuf.NullValue n = 2; google.protobuf.NullValue plain = 3;
+  oneof c { google.protobuf.Value w = 4; google.protobuf.NullValue x = 5; string s = 6; }
+  google.protobuf.Timestamp at = 7; optional string note = 8; google.protobuf.Any any = 9;
+}
+message Own { int64 id = 1; }
+"""
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", *(f'{{"{n}":null}}' for n in ("v", "n", "plain", "w", "x", "at", "note"))]
+)
+def test_null_where_null_is_a_value_is_shown_only_where_it_is_set(text: str):
+    codec = ProtobufCodec(parse(_GOOGLES, (), is_new=True))
+    data = codec.encode_text(text)
+    assert codec.encode_text(json.dumps(codec.decode(data))) == data
+
+
+def test_an_any_is_read_by_its_schema_and_not_written():
+    codec = ProtobufCodec(parse(_GOOGLES, (), is_new=True))
+    for name, data, shown in (
+        ("Own", b"\x08\x07", {"id": "7"}),
+        ("google.protobuf.Timestamp", b"\x08\x07", {"value": "1970-01-01T00:00:07Z"}),
+    ):
+        url = f"type.googleapis.com/{name}"
+        inner = bytes([10, len(url), *url.encode(), 18, len(data), *data])
+        found = codec.decode(b"\0" + bytes([9 << 3 | 2, len(inner)]) + inner)
+        assert found["any"] == {"@type": url, **shown}
+        with pytest.raises(NotOfItsSchema, match=r"the field any is a google\.protobuf\.Any"):
+            codec.encode_text(json.dumps({"any": found["any"]}))
+
+
 def test_spark_s_decimals_are_texts_in_protobuf():
     encode = _encoder(MESSAGE)
     row = '{"string":1.5000,"note":7,"double":1.5E300,"int32":7,"map":{"1":0.5},"fixed32":[1,2]}'

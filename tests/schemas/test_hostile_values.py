@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 
 import orjson
 import pytest
+from google.protobuf import any_pb2
 
 from headwater.client.records import Record
 from headwater.edges.feeds import bodies
@@ -131,6 +133,33 @@ def test_an_any_of_what_nobody_knows_is_told_and_no_error_of_ours():
     inner = b"\n" + bytes([len(url)]) + url
     with pytest.raises(NotOfItsSchema, match="Any"):
         codec.decode(b"\0" + b"\n" + bytes([len(inner)]) + inner)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Any", "Timestamp", "Struct", "Value", "ListValue", "Duration", "FieldMask", "OwnValue"],
+)
+def test_a_message_that_is_only_called_as_one_of_google_s_ends_nobody(name: str):
+    text = f'syntax = "proto3"; package google.protobuf; message {name} {{ int32 a = 1; }}'
+    for in_micros in (False, True):
+        codec = ProtobufCodec(parse(text, (), is_new=True), in_micros=in_micros)
+        with suppress(NotOfItsSchema):
+            codec.decode(b"\0\x08\x01")
+        for sent in ({}, {"a": 1}, 1, "1s", [1], None):
+            with suppress(NotOfItsSchema):
+                codec.encode(sent)
+
+
+def test_any_in_any_in_any_is_told_too_deep():
+    text = 'syntax = "proto3"; import "google/protobuf/any.proto"; message M { google.protobuf.Any a = 1; }'
+    codec = ProtobufCodec(parse(text, (), is_new=True))
+    data = b""
+    for _ in range(3_000):
+        made = any_pb2.Any(type_url="a/google.protobuf.Any", value=data)
+        data = made.SerializeToString()
+    made = any_pb2.Any(type_url="a/M", value=data)  # of field 1, as M has it
+    with pytest.raises(NotOfItsSchema):
+        codec.decode(b"\0" + made.SerializeToString())
 
 
 @pytest.mark.parametrize("number", [1 << 31, (1 << 32) + 1, -(1 << 31) - 1])

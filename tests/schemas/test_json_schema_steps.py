@@ -15,6 +15,7 @@ from headwater.edges.schemas import Schema
 from headwater.schemas import kinds
 from headwater.schemas.errors import InvalidSchema
 from headwater.schemas.json_schema import nodes, steps
+from headwater.schemas.model import JSON, Imported
 from headwater.schemas.values.errors import NotOfItsSchema
 from headwater.schemas.values.json import JsonCodec
 
@@ -244,3 +245,22 @@ def test_a_list_inside_of_itself_may_be_deep():
     for _ in range(900):
         value = [value]
     assert codec.encode(value) == json.dumps(value).encode()
+
+
+@pytest.mark.parametrize("draft", ["http://json-schema.org/draft-07/schema#", DRAFT])
+@pytest.mark.parametrize("name", ["urn:x:order", "tag:a,2020:b"])
+@pytest.mark.parametrize("place", ["item.json", "{name}#/definitions/c"])
+def test_a_schema_to_whose_name_nothing_is_relative_has_its_references(
+    draft: str, name: str, place: str
+):
+    order = {"$schema": draft, "$id": name, "definitions": {"c": {"type": "integer"}}}
+    text = json.dumps(order | {"properties": {"a": {"$ref": place.format(name=name)}}})
+    imported = (
+        Imported("more.json", '{"type": "integer"}'),
+        Imported("item.json", '{"$id": "urn:x:item", "allOf": [{"$ref": "more.json"}]}'),
+    )
+    kinds.parse(JSON, text, imported)
+    codec = JsonCodec(text, imported)
+    codec.encode({"a": 1})
+    with pytest.raises(NotOfItsSchema, match="is not of type"):
+        codec.encode({"a": "x"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import cached_property
-from urllib.parse import urljoin
+from urllib.parse import quote, urljoin, urlsplit
 
 from referencing.exceptions import Unresolvable
 
@@ -39,17 +39,17 @@ class JsonCodec:
                 hint="pip install 'headwater[edges]'",
             ) from None
 
-        name = self._document.get("$id") if isinstance(self._document, dict) else None
-        folder = urljoin(urljoin(_BASE, name if isinstance(name, str) else ""), ".")
+        document = _placed(self._document)
+        folder = urljoin(urljoin(_BASE, _name_of(document)), ".")
 
         def known_only(uri: str) -> Json:
             try:  # what was checked when it was registered, and nothing of a similar name
-                return self._root.resolver.lookup(uri.removeprefix(folder)).contents
+                return _placed(self._root.resolver.lookup(uri.removeprefix(folder)).contents)
             except (Unresolvable, ValueError):
                 raise ValueError(f"{uri} lies elsewhere, and nothing is fetched") from None
 
         return jsonschema_rs.validator_for(
-            self._document,
+            document,
             retriever=known_only,
             base_uri=_BASE,
             pattern_options=jsonschema_rs.FancyRegexOptions(steps.BACKTRACKS_MAX),
@@ -95,6 +95,19 @@ class JsonCodec:
             RecursionError,
         ) as refused:  # also what JSON has, and the checker has not
             raise NotOfItsSchema(_told(refused)[:_SHOWN]) from None
+
+
+def _placed(document: Json) -> Json:
+    """One to whose name nothing can be relative, as `urn:…`, is among its references."""
+    name = _name_of(document)
+    if urlsplit(name).scheme and urljoin(name, "x") == "x":
+        return document | {"$id": _BASE + quote(name, safe="")}
+    return document
+
+
+def _name_of(document: Json) -> str:
+    name = document.get("$id") if isinstance(document, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def _told(refused: Exception) -> str:

@@ -21,6 +21,16 @@ from headwater.schemas.values.header import Json
 _F = FieldDescriptor
 _WELL_KNOWN = "google.protobuf."
 _TIMESTAMP = f"{_WELL_KNOWN}Timestamp"
+_NULLS = (f"{_WELL_KNOWN}NullValue", f"{_WELL_KNOWN}Value")
+_NONE_SUCH = (
+    TypeError,
+    ValueError,
+    OverflowError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    json_format.Error,
+)
 _INTEGERS = (_F.CPPTYPE_INT32, _F.CPPTYPE_INT64, _F.CPPTYPE_UINT32, _F.CPPTYPE_UINT64)
 
 
@@ -42,7 +52,11 @@ class Reading:
             raise NotOfItsSchema(
                 "a few bytes of it are very many fields: its messages are too wide"
             )
-        return {said: self._field(message, own, known) for said, own, known in fields}
+        return {
+            said: self._field(message, own, known)
+            for said, own, known in fields
+            if not (_null_sets(own) and own.has_presence and not message.HasField(own.name))
+        }
 
     def _field(
         self, message: Message, field: FieldDescriptor, known: FieldDescriptor | None
@@ -62,6 +76,13 @@ class Reading:
         if isinstance(value, Message):
             return self.plain(value, None if known is None else known.message_type)
         return _scalar(value, field, known or field)
+
+
+@lru_cache(maxsize=4096)
+def _null_sets(field: FieldDescriptor) -> bool:
+    """Of such a field null is a value, so where it is not set it is not shown."""
+    kind = field.message_type or field.enum_type
+    return kind is not None and kind.full_name in _NULLS
 
 
 @lru_cache(maxsize=4096)
@@ -96,13 +117,17 @@ def enum_names(written: EnumDescriptor, read_as: EnumDescriptor | None) -> dict[
 
 
 def _well_known(message: Message, name: str, in_micros: bool) -> Json:
-    if in_micros and name == _TIMESTAMP:
-        nanos = getattr(message, "nanos")  # noqa: B009  the class is made at run time
-        setattr(message, "nanos", nanos - nanos % 1000)  # noqa: B010
+    """Its package may be anybody's: a message that is only called as one of Google's is none."""
+    pool = message.DESCRIPTOR.file.pool
     try:
-        return json_format.MessageToDict(message, preserving_proto_field_name=True)
-    except (TypeError, ValueError, OverflowError, json_format.Error) as error:
-        raise NotOfItsSchema(f"{name} holds what cannot be one: {error}") from None
+        if in_micros and name == _TIMESTAMP:
+            nanos = getattr(message, "nanos")  # noqa: B009  the class is made at run time
+            setattr(message, "nanos", nanos - nanos % 1000)  # noqa: B010
+        return json_format.MessageToDict(
+            message, preserving_proto_field_name=True, descriptor_pool=pool
+        )
+    except _NONE_SUCH as error:
+        raise NotOfItsSchema(f"{name} holds what cannot be one: {error}"[:300]) from None
 
 
 def _item(known: FieldDescriptor | None) -> FieldDescriptor | None:

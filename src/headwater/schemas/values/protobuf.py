@@ -28,6 +28,7 @@ _MISFITS = (
     EncodeError,
     TypeError,
     AttributeError,
+    LookupError,
     ValueError,
     RecursionError,
 )

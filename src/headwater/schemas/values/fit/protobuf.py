@@ -145,6 +145,10 @@ def _well_known(value: Json, message: Descriptor, where: str) -> Json:
     name = message.full_name.removeprefix(_GOOGLE)
     if name.endswith("Value") and name not in ("Value", "ListValue"):
         return _one(value, message.fields_by_name["value"], where)
+    if name == "Any":
+        raise NotOfItsSchema(
+            f"the field {where or 'value'} is a google.protobuf.Any, which is not written from JSON"
+        )
     is_good = {
         "Struct": isinstance(value, dict),
         "ListValue": isinstance(value, list),
