@@ -88,6 +88,41 @@ def test_a_topic_that_nobody_waits_for_any_more_is_made_all_the_same(data: Path)
         assert not again.broker.store.set_aside and "t" in again.broker.catalogue.topics
 
 
+@pytest.mark.parametrize("change", ["grow", "delete"])
+def test_a_change_that_nobody_waits_for_any_more_is_done_all_the_same(
+    data: Path, change: str
+) -> None:
+    """Else the open folders of a partition that the catalogue does not know would keep its name."""
+    with serving(data) as broker:
+        broker.create("t")
+        topics = broker.broker.topics
+        arguments = (3,) if change == "grow" else ()
+
+        async def give_up() -> None:
+            changing = asyncio.create_task(getattr(topics, change)("t", *arguments))
+            held = topics._run
+
+            async def slow(*work: Any) -> None:
+                changing.cancel()
+                await asyncio.sleep(0)
+                await held(*work)
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(topics, "_run", slow)
+                with pytest.raises(asyncio.CancelledError):
+                    await changing
+
+        broker.run(give_up())
+        if change == "delete":
+            broker.create("t")
+        with broker.wire() as wire:
+            last = broker.broker.catalogue.topics["t"].partitions - 1
+            assert last == (2 if change == "grow" else 0)
+            assert produce(wire, "t", batch(), partition=last).error_code is ErrorCode.none
+    with serving(data) as again:
+        assert not again.broker.store.set_aside and "t" in again.broker.catalogue.topics
+
+
 def _deleted(wire: Wire) -> None:
     wire.send("delete_topics", 6, topics=[{"name": "t"}], timeout=9000)
 

@@ -231,6 +231,9 @@ class Topics:
 
     async def grow(self, name: str, partitions: int, admit: Admission = anything) -> None:
         """Add partitions up to this number, if `admit` has nothing against it. Raises TopicError."""
+        await self._supervisor.whole("topics", self._grow(name, partitions, admit))
+
+    async def _grow(self, name: str, partitions: int, admit: Admission) -> None:
         async with self._catalogue.changing:
             topic = self._catalogue.topics.get(name)
             if topic is None:
@@ -252,6 +255,9 @@ class Topics:
         kept = internal_topics.why_kept(name)
         if kept is not None and name in self._catalogue.topics:
             raise TopicError(ErrorCode.invalid_topic_exception, kept)
+        return await self._supervisor.whole("topics", self._delete(name, admit))
+
+    async def _delete(self, name: str, admit: Admission) -> Topic:
         async with self._catalogue.changing:
             topic = self._catalogue.topics.get(name)
             if topic is None:
