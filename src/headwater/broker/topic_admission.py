@@ -38,10 +38,8 @@ def anything(topic: Topic) -> None:
     """For those who know."""
 
 
-def unknown_topic() -> TopicError:
-    return TopicError(
-        ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition."
-    )
+def unknown_topic(why: str = "This server does not host this topic-partition.") -> TopicError:
+    return TopicError(ErrorCode.unknown_topic_or_partition, why)
 
 
 def check_name(name: str) -> None:

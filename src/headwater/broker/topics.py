@@ -261,9 +261,7 @@ class Topics:
         async with self._catalogue.changing:
             topic = self._catalogue.topics.get(name)
             if topic is None:
-                raise TopicError(
-                    ErrorCode.unknown_topic_or_partition, f"Topic '{name}' does not exist."
-                )
+                raise unknown_topic(f"Topic '{name}' does not exist.")
             admit(topic)
             with storage_errors():
                 try:
@@ -273,8 +271,7 @@ class Topics:
                     raise
             for number in range(topic.partitions):
                 self.offline.pop((name, number), None)
-                partition = self.partitions.pop((name, number), None)
-                if partition is not None:
+                if (partition := self.partitions.pop((name, number), None)) is not None:
                     partition.refuse(StorageFailed("the topic was deleted"))
                     await partition.settle()
                     async with partition.maintenance:  # whoever changes its files comes first
@@ -288,12 +285,9 @@ class Topics:
         """Whether the next start may find that this topic was deleted, although whoever asked for that
         was told otherwise: what is written to it now would be gone. Until the catalogue has gone back
         to what is durable."""
-        if name not in self._in_doubt:
-            return False
         if self._catalogue.is_sound:
             self._in_doubt.discard(name)
-            return False
-        return True
+        return name in self._in_doubt
 
     async def _close(self, topic: Topic, first: int) -> bool:
         """Remove the folders of partitions that are no more; False if one is left, which does no harm:
@@ -311,10 +305,8 @@ class Topics:
         """Let a topic's logs follow its changed configs (or changed defaults)."""
         config = topic.log_config(self._settings)
         for number in range(topic.partitions):
-            partition = self.partitions.get((topic.name, number))
-            if partition is not None:
+            if (partition := self.partitions.get((topic.name, number))) is not None:
                 partition.log.config = config
 
     async def _run(self, function: Callable[..., object], *arguments: object) -> None:
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._executor, function, *arguments)
+        await asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
