@@ -15,7 +15,7 @@ from headwater.schemas.values.avro_types import Kind, branch_name, named_in, set
 from headwater.schemas.values.errors import NotOfItsSchema
 from headwater.schemas.values.fit.avro_defaults import Defaults
 from headwater.schemas.values.header import Json
-from headwater.schemas.values.scalars import PRIMITIVES, REFUSED, primitive, sized
+from headwater.schemas.values.scalars import PRIMITIVES, REFUSED, primitive
 
 _UNTRIED = object()
 
@@ -81,7 +81,9 @@ class Fit:
         refused: NotOfItsSchema | None = None
         ways = [(kind, value) for kind in sorted(kinds, key=lambda each: _rank(each, value))]
         if isinstance(value, dict) and len(value) == 1:
-            ways += [(kind, value[branch_name(kind)]) for kind in kinds if branch_name(kind) in value]
+            ways += [
+                (kind, value[branch_name(kind)]) for kind in kinds if branch_name(kind) in value
+            ]
         for kind, inner in ways:
             made = self._branch(inner, kind, where)
             if not isinstance(made, NotOfItsSchema):

@@ -1,7 +1,8 @@
 """What fields are that a value does not have: their defaults, as a schema of Avro says them, for `fit.avro`.
 
-A default of a record may leave to the defaults of its fields what is in it. So a schema of a few hundred bytes
-can say a value of millions of parts (each of two that are each of two …): no more than `DEFAULT_PARTS_MAX` are made.
+A default of a record may leave to the defaults of its fields what is in it. So a schema of a few hundred
+bytes can say a value of millions of parts (each of two that are each of two …): no more than
+`DEFAULT_PARTS_MAX` are made.
 """
 
 from __future__ import annotations
