@@ -112,7 +112,7 @@ def test_a_list_is_read_as_one_and_one_as_a_list(was, value, now, found):
 
 @pytest.mark.parametrize("kind", ["Int64Value", "UInt64Value", "Int32Value"])
 def test_a_number_of_google_s_is_a_number(kind: str):
-    text = 'import "google/protobuf/wrappers.proto"; message M { google.protobuf.%s a = 1; }' % kind
+    text = f'import "google/protobuf/wrappers.proto"; message M {{ google.protobuf.{kind} a = 1; }}'
     for number in (0, (1 << 31) - 1 if kind == "Int32Value" else (1 << 63) - 1):
         assert read(text, {"a": number}, text) == {"a": number}
 
