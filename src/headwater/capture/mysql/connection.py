@@ -20,6 +20,7 @@ from headwater.capture.errors import (
     SourceRefused,
     TableAltered,
 )
+from headwater.capture.mysql.session import SESSION
 
 CONNECT_S = 10.0
 READ_S = 600.0
@@ -37,13 +38,6 @@ RECEIVE_BYTES = 1 << 18
 
 Packet = tuple[bytes, int]
 """A row of a result: it begins at that place of the bytes."""
-
-_SESSION = """SET time_zone = '+00:00', sql_mode = '', character_set_results = 'utf8mb4',
- sql_select_limit = 18446744073709551615, sql_big_selects = 1, sql_auto_is_null = 0
- /*!50708 , max_execution_time = 0 */ /*M!100101 , max_statement_time = 0 */"""
-"""What the answers depend on, whatever the server gives a session to begin with: times are those of UTC,
-modes change no zero date and no padded text, and no result is cut off, by rows or by time. MariaDB does not
-read the first comment, MySQL not the second."""
 
 _PARAMETERS = {"ssl-mode", "ssl-ca", "ssl-cert", "ssl-key"}
 
@@ -109,7 +103,7 @@ class Connection:
     def __init__(self, address: Address) -> None:
         self.address = address
         self._driver = _connect(address)
-        self.execute(_SESSION)
+        self.execute(SESSION)
 
     def command(self, number: int, payload: bytes, *, answered: bool = True) -> Any:
         """Send a command of the protocol; the socket, for what follows its answer."""
