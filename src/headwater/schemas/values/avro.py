@@ -17,6 +17,7 @@ from headwater.schemas.model import Imported
 from headwater.schemas.values import exact
 from headwater.schemas.values.avro_types import Kind, reader_of
 from headwater.schemas.values.errors import NotOfItsSchema
+from headwater.schemas.values.fit import avro_defaults
 from headwater.schemas.values.fit.avro import Fit
 from headwater.schemas.values.header import Json
 
@@ -53,7 +54,7 @@ class AvroCodec:
         self._schema = parsed(text, imported)
         self._reader = None if reader is None else parsed(*reader)
         if self._reader is not None:
-            Fit(self._reader).settle_defaults()
+            avro_defaults.settle(self._reader)
         self._fit = Fit(self._schema)
         self._read = reader_of(self._schema, for_columns=for_columns)
 
