@@ -1,5 +1,5 @@
-"""Avro is read as its reader's schema has it: logical types are the reader's, by columns in compiled code and one
-by one, in JSON too; whatever is called compatible becomes no dead letter.
+"""Avro is read as its reader's schema has it: logical types are the reader's, by columns in compiled code and
+one by one; whatever is called compatible becomes no dead letter.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def logical(kind: str, name: str, **more: Any) -> dict[str, Any]:
 
 STAMP = logical("long", "timestamp-millis")
 MONEY = logical("bytes", "decimal", precision=9, scale=2)
-MONEY_FIXED = {"type": "fixed", "name": "F", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2}  # fmt: skip
 FIXED = {"type": "fixed", "name": "F", "size": 4}
+MONEY_FIXED = {**FIXED, "logicalType": "decimal", "precision": 9, "scale": 2}
 
 
 def schema(identity: int, *fields: dict[str, Any]) -> Found:

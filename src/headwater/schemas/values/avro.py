@@ -17,6 +17,7 @@ from headwater.schemas.model import Imported
 from headwater.schemas.values import exact
 from headwater.schemas.values.avro_types import Kind, converting, reader_of
 from headwater.schemas.values.errors import NotOfItsSchema
+from headwater.schemas.values.fit import avro_defaults
 from headwater.schemas.values.fit.avro import Fit
 from headwater.schemas.values.header import Json
 from headwater.schemas.values.logical_types import settled
@@ -55,7 +56,7 @@ class AvroCodec:
         known = None if reader is None else parsed(*reader)
         self._reader = None if known is None else converting(known, for_columns=for_columns)
         if self._reader is not None:
-            Fit(self._reader).settle_defaults()
+            avro_defaults.settle(self._reader)
         self._fit = Fit(self._schema)
         self._read = reader_of(settled(self._schema, known), for_columns=for_columns)
 

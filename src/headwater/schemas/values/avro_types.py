@@ -18,6 +18,7 @@ from fastavro.read import LOGICAL_READERS
 
 from headwater.schemas.values.header import Json, values_max
 from headwater.schemas.values.moments import logical_of
+from headwater.schemas.values.scalars import PRIMITIVES
 
 Kind: TypeAlias = Any
 """A schema, or a type in it, as fastavro has parsed it."""
@@ -38,6 +39,22 @@ def named_in(schema: Kind) -> dict[str, Kind]:
     named = dict(found)
     _learn(schema, named)
     return named
+
+
+def settled(kind: Kind, named: Mapping[str, Kind]) -> Kind:
+    """Its definition, where it is a name or stands in braces of its own."""
+    if isinstance(kind, str) and kind not in PRIMITIVES:
+        kind = named.get(kind, kind)
+    if isinstance(kind, dict) and isinstance(kind["type"], dict | list):
+        return settled(kind["type"], named)
+    return kind
+
+
+def branch_name(kind: Kind) -> str:
+    """Of a branch of a union, in which it stands once."""
+    if isinstance(kind, str):
+        return kind
+    return str(kind["name"] if kind["type"] in NAMED else kind["type"])
 
 
 def _learn(kind: Kind, named: dict[str, Kind]) -> None:
