@@ -17,7 +17,7 @@ from headwater.schemas.reader import unreadable
 from headwater.schemas.values.avro import AvroCodec, parsed
 from headwater.schemas.values.codecs import Found, codec
 from headwater.schemas.values.header import prefix
-from headwater.schemas.values.logical_types import settled
+from headwater.schemas.values.logical_types import reinterpreted
 from headwater.spark.source.values.avro_columns import plan as avro_plan
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
@@ -54,7 +54,7 @@ def read(written: Found, pinned: Found, value: Any) -> Any:
 def by_columns(written: Found, pinned: Found, value: Any, kind: pa.DataType) -> Any:
     known = parsed(pinned.schema.text)
     plan = avro_plan.plan(
-        settled(parsed(written.schema.text), known), pa.struct([("a", kind)]), known
+        reinterpreted(parsed(written.schema.text), known), pa.struct([("a", kind)]), known
     )
     assert plan is not None
     made = plan.convert(pa.array([prefix(2) + codec(written).encode(value)], pa.binary()))

@@ -18,10 +18,12 @@ _SAYING = ("logicalType", "precision", "scale")
 _SCHEMA = ("record", "error", "array", "map", "enum", "null")
 
 
-def settled(written: Kind, read_as: Kind) -> Kind:
-    """A copy of the writer's schema, as fastavro has parsed it. `read_as` None: with its own."""
+def reinterpreted(written: Kind, read_as: Kind) -> Kind:
+    """A copy of the writer's schema, as fastavro has parsed it; with no reader it is the schema itself."""
+    if read_as is None:
+        return written
     made = copy.deepcopy(written)
-    return made if read_as is None else _Pairs(made, read_as).settled(made, read_as)
+    return _Pairs(made, read_as).made(made, read_as)
 
 
 class _Pairs:
@@ -31,10 +33,10 @@ class _Pairs:
         self._written, self._known = named_in(written), named_in(read_as)
         self._seen: set[str] = set()
 
-    def settled(self, written: Kind, read_as: Kind) -> Kind:
+    def made(self, written: Kind, read_as: Kind) -> Kind:
         """What stands in the type's place."""
         if isinstance(written, list):
-            written[:] = [self.settled(each, read_as) for each in written]
+            written[:] = [self.made(each, read_as) for each in written]
             return written
         own = _defined(written, self._written)
         known = self._branch(own, read_as if isinstance(read_as, list) else [read_as])
@@ -45,7 +47,7 @@ class _Pairs:
             self._record(own, known)
         elif kind in ("array", "map"):
             inner = "items" if kind == "array" else "values"
-            own[inner] = self.settled(own[inner], known[inner])
+            own[inner] = self.made(own[inner], known[inner])
         elif kind not in _SCHEMA and logical_of(own) != logical_of(known):
             made = _meaning(own, known)
             return written if isinstance(written, str) and kind == "fixed" else made
@@ -60,7 +62,7 @@ class _Pairs:
             names = (known["name"], *known.get("aliases", ()))
             own = next((fields[name] for name in names if name in fields), None)
             if own is not None:
-                own["type"] = self.settled(own["type"], known["type"])
+                own["type"] = self.made(own["type"], known["type"])
 
     def _branch(self, written: Kind, branches: list[Kind]) -> Kind | None:
         kind = _type_of(written)
