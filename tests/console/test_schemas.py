@@ -12,7 +12,7 @@ from headwater.client.publisher import Draft, publish
 from headwater.project.broker_process import BrokerProcess
 from headwater.schemas.client import RegistryClient
 from headwater.schemas.lookup import RegistryLookup
-from headwater.schemas.model import PROTOBUF, Schema
+from headwater.schemas.model import JSON, PROTOBUF, Schema
 from headwater.schemas.values.codecs import Codecs
 from tests.console.running import console, look
 from tests.schemas.conftest import serving
@@ -89,3 +89,20 @@ def test_the_page_has_no_scrolling_sideways(
         page.goto(f"{site}/schemas?subject=orders-value")
         expect(page.locator("table.hw-sides")).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_versions_of_very_many_lines_are_compared_and_the_first_are_shown(
+    site: str, broker: BrokerProcess, page: Page
+) -> None:
+    """Whoever may register a schema must not stop the console."""
+    from playwright.sync_api import expect
+
+    with serving(broker.bootstrap) as url, RegistryClient(url) as client:
+        client.set_level("NONE", "wide-value")
+        for kind in ("integer", "number"):
+            text = f'{{"type": "{kind}", "examples": [{"0," * 200_000}0], "title": "{kind}"}}'
+            client.register("wide-value", Schema(text, JSON))
+    page.goto(f"{site}/schemas?subject=wide-value")
+    expect(page.get_by_text("2 changed")).to_be_visible()
+    expect(page.locator("tr.hw-line-changed").first).to_contain_text('"type": "integer"')
+    expect(page.get_by_text("lines more: headwater schemas diff SUBJECT 1 2")).to_be_visible()

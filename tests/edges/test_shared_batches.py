@@ -16,6 +16,10 @@ from headwater.client.log import Log
 from headwater.client.publisher import Draft
 from headwater.edges.appender import Appender
 from headwater.edges.idempotency.appender import Once
+from headwater.schemas import changes
+from headwater.schemas.changes import Registration
+from headwater.schemas.model import Schema
+from headwater.schemas.store import Store
 from headwater.testing import broker
 from tests.edges.http.reading import values
 from tests.edges.running import until
@@ -56,10 +60,8 @@ def append(way: str, to: tuple[Appender, Once], topic: str, sent: Sequence[bytes
 WAYS = ["single", "headers", "keyed", "values", "once"]
 
 
-def lower(log: Log, topic: str, limit: int) -> None:
-    entry = ConfigEntry(
-        "max.message.bytes", str(limit), incremental_operation=AlterConfigOpType.SET
-    )
+def alter(log: Log, topic: str, name: str, value: str) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     asked = ConfigResource("topic", topic, incremental_configs=[entry])
     for done in log.admin.incremental_alter_configs([asked]).values():
         done.result()
@@ -104,7 +106,7 @@ async def test_only_a_record_that_is_too_large_by_itself_is_refused(
     assert [number for number, _ in refused] == [20], refused
     error = refused[0][1]
     assert isinstance(error, RequestRefused)
-    assert f"max.message.bytes is {LIMIT}" in str(error) and name in str(error)
+    assert f"takes {LIMIT} bytes at once" in str(error) and name in str(error)
     assert sorted(values(log, name)) == sorted(sent)
 
 
@@ -117,10 +119,78 @@ async def test_a_limit_that_was_lowered_a_moment_ago_refuses_nothing_that_fits(
     async with writing(log, name) as to:
         first = os.urandom(10)
         await append(way, to, name, [first])  # its settings are known now, for some seconds
-        lower(log, name, LIMIT)
+        alter(log, name, "max.message.bytes", str(LIMIT))
         found = await told(*(append(way, to, name, [value]) for value in sent))
     assert [each for each in found if isinstance(each, Exception)] == []
     assert sorted(values(log, name)) == sorted([first, *sent])
+
+
+def refused_by_its_value(log: Log, name: str) -> tuple[list[bytes], bytes]:
+    """Values as the topic's schemas have them, and one that is not."""
+    with Store(log) as store:
+        schema = Schema('{"type":"fixed","name":"f","size":20}')
+        registered = store.change(
+            lambda state: changes.register(state, Registration(f"{name}-value", schema))
+        )
+    head = b"\0" + registered.id.to_bytes(4, "big")
+    return [head + os.urandom(20) for _ in range(MANY)], os.urandom(20)
+
+
+@pytest.mark.parametrize("was_known", [True, False], ids=["switched on a moment ago", "always on"])
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_value_that_the_brokers_check_refuses_takes_none_of_others_with_it(
+    log: Log, topic: Make, way: str, was_known: bool
+):
+    name = topic(schema_validation=str(not was_known).lower())
+    sent, bad = refused_by_its_value(log, name)
+    async with writing(log, name) as to:
+        if was_known:
+            await append(way, to, name, [sent[0]])
+            alter(log, name, "schema.validation", "true")
+        requests = [append(way, to, name, [value]) for value in (*sent[1:20], bad, *sent[20:])]
+        found = await told(*requests)
+    refused = [(number, each) for number, each in enumerate(found) if isinstance(each, Exception)]
+    assert [number for number, _ in refused] == [19], refused
+    assert isinstance(refused[0][1], RequestRefused) and "INVALID_RECORD" in str(refused[0][1])
+    assert sorted(values(log, name)) == sorted(sent[not was_known :])
+
+
+@pytest.mark.parametrize("way", WAYS[:-1])
+async def test_a_record_that_no_segment_of_its_topic_holds_is_too_large(
+    log: Log, topic: Make, way: str
+):
+    name = topic(segment_bytes=1024**2, max_message_bytes=4 * 1024**2)
+    sent = [os.urandom(3000) for _ in range(MANY)]
+    async with writing(log, name) as to:
+        found = await told(*(append(way, to, name, [each]) for each in (*sent, os.urandom(2**21))))
+    refused = [each for each in found if isinstance(each, Exception)]
+    assert len(refused) == 1 and f"takes {1024**2} bytes at once" in str(refused[0]), refused
+    assert sorted(values(log, name)) == sorted(sent)
+
+
+@pytest.mark.parametrize("way", ["single", "keyed", "once"])
+async def test_a_topic_that_was_compacted_a_moment_ago_refuses_only_what_has_no_key(
+    log: Log, topic: Make, way: str
+):
+    name = topic()
+    sent = [os.urandom(20) for _ in range(MANY)]
+
+    def request(to: tuple[Appender, Once], value: bytes, key: bytes | None) -> Any:
+        appender, once = to
+        if way == "once":
+            return once.append(name, value.hex(), [Draft(key, value)])
+        if way == "keyed":
+            return appender.append_values(name, [value], [key])
+        return appender.append(name, [Draft(key, value)])
+
+    async with writing(log, name) as to:
+        await request(to, b"first", b"k")
+        alter(log, name, "cleanup.policy", "compact")
+        found = await told(
+            *(request(to, value, b"k" if number else None) for number, value in enumerate(sent))
+        )
+    assert [isinstance(each, RequestRefused) for each in found] == [True] + [False] * (MANY - 1)
+    assert sorted(values(log, name)) == sorted([b"first", *sent[1:]])
 
 
 async def test_who_has_no_key_for_a_compacted_topic_is_told_before_others_are_written(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.capture.config import from_file, from_mapping
 from headwater.format_version import NewerFormat
 from headwater.project.file import Project, load
 from headwater.project.mistakes import BadProject
@@ -178,3 +179,23 @@ def test_a_secret_that_stands_in_the_file_is_not_said_again(tmp_path: Path, text
     told = mistakes(tmp_path, text)
     assert told
     assert "planted-secret" not in " ".join(told)
+
+
+@pytest.mark.parametrize("form", ["avro", "protobuf", "json-schema"])
+@pytest.mark.parametrize(
+    ("said", "registry"),
+    [
+        ('listen = "127.0.0.1:8181"', "http://127.0.0.1:8181"),
+        ('registry = "https://schemas:8081"', "https://schemas:8081"),
+    ],
+)
+def test_a_capture_of_typed_records_has_the_registry_of_its_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, said: str, registry: str
+) -> None:
+    monkeypatch.delenv("HEADWATER_REGISTRY", raising=False)
+    text = f'[schemas]\n{said}\n[capture.shop]\nfrom = "sqlite:shop.db"\nformat = "{form}"\n'
+    path = written(tmp_path, text)
+    project = load(path)
+    shown = from_mapping("shop", project.captures["shop"], project.address)
+    assert shown.registry == registry
+    assert shown == from_file(path, "shop", project.address)

@@ -38,7 +38,7 @@ def _check_columns(pinned: Found, other: Found, body: bytes, found: dict[str, An
     if "bytes" in pinned.schema.text:
         found = {name: base64.b64decode(each) for name, each in found.items()}
     kind = pa.struct([(name, pa.array([each]).type) for name, each in found.items() if each])
-    plan = protobuf_plan.plan(reader.message(), kind, reader.reader)
+    plan = protobuf_plan.plan(reader.message(), kind, reader.reader) if kind.names else None
     made = None if plan is None else plan.convert(pa.array([prefix(2) + body], pa.binary()))
     if made is not None and not made[1].any():
         assert made[0].to_pylist() == [{name: found[name] for name in kind.names}]
@@ -88,6 +88,33 @@ def test_fields_inside_are_known_by_their_numbers_too():
 )
 def test_another_type_of_the_same_wire_form_is_what_its_writer_meant(was, value, now, found):
     assert read(f"message M {{ {was} }}", {"a": value}, f"message M {{ {now} }}") == {"a": found}
+
+
+@pytest.mark.parametrize(
+    ("was", "value", "now", "found"),
+    [
+        ("repeated string a = 1;", ["x", "y"], "string a = 1;", "y"),
+        ("repeated string a = 1;", [], "string a = 1;", ""),
+        ("repeated string a = 1;", [], "optional string a = 1;", None),
+        ("string a = 1;", "x", "repeated string a = 1;", ["x"]),
+        ("string a = 1;", "", "repeated string a = 1;", []),
+        ("optional string a = 1;", "", "repeated string a = 1;", [""]),
+        ("repeated I a = 1;", [{"b": 1}, {"c": 2}], "I a = 1;", {"b": 1, "c": 2}),
+        ("I a = 1;", {"b": 1}, "repeated I a = 1;", [{"b": 1, "c": 0}]),
+        ("I a = 1;", None, "repeated I a = 1;", []),
+    ],
+)
+def test_a_list_is_read_as_one_and_one_as_a_list(was, value, now, found):
+    inner = "message I { int32 b = 1; int32 c = 2; }"
+    written, known = (f"message M {{ {each} }} {inner}" for each in (was, now))
+    assert read(written, {} if value is None else {"a": value}, known) == {"a": found}
+
+
+@pytest.mark.parametrize("kind", ["Int64Value", "UInt64Value", "Int32Value"])
+def test_a_number_of_google_s_is_a_number(kind: str):
+    text = f'import "google/protobuf/wrappers.proto"; message M {{ google.protobuf.{kind} a = 1; }}'
+    for number in (0, (1 << 31) - 1 if kind == "Int32Value" else (1 << 63) - 1):
+        assert read(text, {"a": number}, text) == {"a": number}
 
 
 def test_bytes_that_are_no_text_are_not_read_as_one():

@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from headwater import format_version
 from headwater.capture.change import Announcements
@@ -27,6 +27,8 @@ from headwater.secrets import expand
 FORMATS = ("json", "avro", "protobuf", "json-schema")
 REGISTRY = "HEADWATER_REGISTRY"
 """In the environment: the address of a registry, where the file names none."""
+Section: TypeAlias = Mapping[str, Any]
+"""As TOML has it."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 
@@ -170,7 +172,7 @@ _COMMON = {
 
 
 def from_mapping(
-    name: str, section: Mapping[str, Any], bootstrap: str, client: Mapping[str, str] | None = None
+    name: str, section: Section, bootstrap: str, client: Mapping[str, str] | None = None
 ) -> CaptureConfig:
     """A capture from its section of the file."""
     given = dict(section)
@@ -211,17 +213,29 @@ def from_file(
     if name not in sections:
         known = ", ".join(sorted(sections)) or "none"
         raise Misconfigured(f"{path} has no [capture.{name}]", hint=f"captures there: {known}")
-    section = sections[name]
+    return from_mapping(name, _in_project(sections[name], document), bootstrap, client)
+
+
+def in_project(document: Section) -> object:
+    """All sections [capture.NAME] with what the rest of the file says of them, for `from_mapping`."""
+    found = document.get("capture", {})
+    if not isinstance(found, dict):
+        return found
+    return {
+        name: _in_project(section, document) if isinstance(section, dict) else section
+        for name, section in found.items()
+    }
+
+
+def _in_project(section: Section, document: Section) -> Section:
     ratio = _table(_table(document.get("edges")).get("tracing")).get("ratio")
-    if ratio is not None:
-        section = {"traced": ratio, **section}
-    registry = registry_of(_table(document.get("schemas"))) if "schemas" in document else None
-    if registry is not None and REGISTRY not in os.environ:
-        section = {"registry": registry, **section}
-    return from_mapping(name, section, bootstrap, client)
+    said: dict[str, object] = {} if ratio is None else {"traced": ratio}
+    if "schemas" in document and REGISTRY not in os.environ:
+        said["registry"] = registry_of(_table(document["schemas"]))
+    return {**said, **section}
 
 
-def _table(value: object) -> Mapping[str, Any]:
+def _table(value: object) -> Section:
     """What else it is, its own reader complains about."""
     return value if isinstance(value, dict) else {}
 

@@ -4,8 +4,8 @@
 
 What is on its way is counted in bytes, and beyond the bound a sender is told to come again (`Overloaded`),
 before anything of its request is taken. Where they are many, what is done with each is done in a thread: a
-hundred thousand fit into a small body, and take seconds. Records of many share a batch (`producers`): one
-that is refused for the batch's size goes again alone, so only one that is too large by itself is told so.
+hundred thousand fit into a small body, and take seconds. Records of many share a batch (`producers`): each
+of one that is refused goes again alone, so only the one that is to blame is told so.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from headwater.edges.producers import (
     Kind,
     ManyDeliveries,
     Producers,
+    is_of_batch,
     is_too_large,
     kind_of,
 )
@@ -123,7 +124,7 @@ class Appender:
         size = sum(sizes)
         self._held.take(size)
         try:
-            kind = kind_of(known.batch_bytes_max, max(sizes) - _MEMORY_BYTES)
+            kind = kind_of(known, max(sizes) - _MEMORY_BYTES)
             return await self._appended_each(topic, known, kind, drafts)
         finally:
             self._held.give(size)
@@ -140,14 +141,13 @@ class Appender:
         again = {
             number: going[number]
             for number, outcome in heard.items()
-            if is_too_large(outcome) and not kind.is_alone(going[number].batch_bytes)
+            if is_of_batch(outcome) and not kind.is_alone(going[number].batch_bytes)
         }
         if again:
-            self.topics.forget(topic)  # it takes less than it did
+            self.topics.forget(topic)  # its settings are not what they were
             heard |= await self._produced(topic, ALONE, again)
-        outcomes: dict[int, Stored | HeadwaterError] = {
-            number: each for number, each in heard.items() if isinstance(each, Stored)
-        }
+        outcomes: dict[int, Stored | HeadwaterError]
+        outcomes = {number: each for number, each in heard.items() if isinstance(each, Stored)}
         reasons: dict[str, HeadwaterError] = {}
         for number in heard.keys() - outcomes.keys():
             said = str(heard[number])  # a topic that has gone is looked for once, and not for each
@@ -209,7 +209,7 @@ class Appender:
         keys: Sequence[bytes | None] | None,
     ) -> tuple[Span, ...]:
         largest = max(map(len, values)) + max(map(len, filter(None, keys or ())), default=0)
-        kind = kind_of(known.batch_bytes_max, largest + RECORD_OVERHEAD_BYTES)
+        kind = kind_of(known, largest + RECORD_OVERHEAD_BYTES)
         partition = random.choice(known.partitions) if keys is None else -1
         many = ManyDeliveries(len(values), self._loop, kind)
         producer = self._producers.get(kind)

@@ -2,7 +2,8 @@
 
 Called by `appender`. A broker refuses a batch as a whole, also the records in it that are small. librdkafka
 bounds batches for a producer, not for a topic, so there is one producer for each of a few sizes, made when a
-topic needs it. A record beyond the size is alone in its batch, and so is what the broker says of it.
+topic needs it. A record beyond the size is alone in its batch, and so is what the broker says of it; so are
+records of a topic whose values the broker looks into.
 
 What may be refused goes through producers of its own (`is_doubtful`): after a refusal, an idempotent producer
 waits for all that is under way and begins a new epoch.
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple
 from headwater.client.librdkafka import KafkaError, KafkaException, Producer
 from headwater.client.publisher import RECORD_OVERHEAD_BYTES, Draft, Stored
 from headwater.edges.idempotency.index import Span
-from headwater.edges.topics import TOO_LARGE
+from headwater.edges.topics import OF_A_BATCH, TOO_LARGE, Topic
 
 BATCH_BYTES = (1, *(1024 << power for power in range(10)), 1_000_000)
 """The last is librdkafka's own; they double, so that none is less than half of what a topic takes."""
@@ -44,8 +45,11 @@ class Kind(NamedTuple):
 ALONE = Kind(1, True)
 
 
-def kind_of(batch_bytes_max: int, record_bytes: int) -> Kind:
+def kind_of(topic: Topic, record_bytes: int) -> Kind:
     """For a topic, and the largest of the records that are to go there."""
+    if topic.is_checked:
+        return ALONE
+    batch_bytes_max = topic.batch_bytes_max
     fitting = [size for size in BATCH_BYTES if size <= batch_bytes_max]
     return Kind(max(fitting, default=1), record_bytes + HEADER_BYTES > batch_bytes_max)
 
@@ -92,10 +96,18 @@ class _Hearing:
 
 
 def is_too_large(outcome: object) -> bool:
+    return _code(outcome) in TOO_LARGE
+
+
+def is_of_batch(outcome: object) -> bool:
     """Whether the broker refused the batch that it was in."""
+    return _code(outcome) in OF_A_BATCH
+
+
+def _code(outcome: object) -> int | None:
     if isinstance(outcome, KafkaException):
         outcome = outcome.args[0]
-    return isinstance(outcome, KafkaError) and outcome.code() == TOO_LARGE
+    return outcome.code() if isinstance(outcome, KafkaError) else None
 
 
 class Deliveries:
@@ -177,7 +189,7 @@ class ManyDeliveries(Deliveries):
             return
         key, value = message.key(), message.value()
         size = len(key or b"") + len(value or b"") + RECORD_OVERHEAD_BYTES
-        if not is_too_large(error) or self._kind.is_alone(size):
+        if not is_of_batch(error) or self._kind.is_alone(size):
             self.refused(error, 1)
             return
         with self._lock:

@@ -26,7 +26,10 @@ THREADS, AT_ONCE = 8, 2
 _KEYS = "give every record a key: its last one is what a compacted topic keeps"
 _ANY_MS = str(2**63 - 1)
 _BATCH_BYTES = str(1024**2 + 12)
+_SEGMENT_BYTES = str(1024**3)
 """What a topic takes that says nothing else, as Kafka has it."""
+_CHECKS = tuple(f"{each}schema.validation" for each in ("", "confluent.value.", "confluent.key."))
+"""A broker's check of values, ours and Confluent's."""
 GONE_MS = 1_000
 """How long librdkafka waits for a topic to appear: who appends has found it, so it would wait for one that
 was deleted since, and others with it."""
@@ -36,7 +39,15 @@ _GONE = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._DESTROY,  # it went while librdkafka had a record for it in hand
 )
-TOO_LARGE: int = KafkaError.MSG_SIZE_TOO_LARGE
+TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
+OF_A_BATCH = (
+    *TOO_LARGE,
+    KafkaError.INVALID_RECORD,
+    KafkaError._INVALID_DIFFERENT_RECORD,  # librdkafka's: another in its batch is to blame
+    KafkaError.INVALID_TIMESTAMP,
+    KafkaError.POLICY_VIOLATION,
+)
+"""What a broker says of a whole batch, though one record of it may be to blame."""
 Seen = TypeVar("Seen")
 
 
@@ -48,7 +59,9 @@ class Topic(NamedTuple):
     timestamp_limits: tuple[int, int] | None
     """How many milliseconds before and after now a record may be dated; None: whatever it is."""
     batch_bytes_max: int
-    """Its max.message.bytes: of a whole batch, whoever sent the records in it."""
+    """Its max.message.bytes, or segment.bytes: of a whole batch, whoever sent the records in it."""
+    is_checked: bool
+    """Whether the broker looks into values, of which nobody else knows what it will say."""
 
     def refusal(self, name: str, draft: Draft, now_ms: int) -> RequestRefused | None:
         """Before the broker sees it: it would refuse the records of others in the same batch as well."""
@@ -128,14 +141,18 @@ def _bound(found: dict[str, Seen], most: int) -> None:
         del found[next(iter(found))]
 
 
-def _described(log: Log, name: str) -> tuple[tuple[int, ...], bool, tuple[int, int] | None, int]:
+def _described(
+    log: Log, name: str
+) -> tuple[tuple[int, ...], bool, tuple[int, int] | None, int, bool]:
     numbers, found = tuple(log.partitions(name)), configured(log, name)
     limits = None
     if found.value("message.timestamp.type", "CreateTime") == "CreateTime":
         before, after = (f"message.timestamp.{each}.max.ms" for each in ("before", "after"))
         limits = int(found.value(before, _ANY_MS)), int(found.value(after, _ANY_MS))
     batch_bytes_max = int(found.value("max.message.bytes", _BATCH_BYTES))
-    return numbers, found.is_compacted, limits, batch_bytes_max
+    segment_bytes = int(found.value("segment.bytes", _SEGMENT_BYTES))
+    is_checked = any(found.value(each, "").lower() == "true" for each in _CHECKS)
+    return numbers, found.is_compacted, limits, min(batch_bytes_max, segment_bytes), is_checked
 
 
 def no_key(topic: str) -> RequestRefused:
@@ -167,6 +184,11 @@ def is_gone(error: object) -> bool:
     return isinstance(error, KafkaError) and error.code() in _GONE
 
 
+def is_anothers(error: KafkaError) -> bool:
+    """Whether the blame is on another record of its batch, of which the broker tells as well."""
+    return bool(error.code() == KafkaError._INVALID_DIFFERENT_RECORD)
+
+
 def gone(topic: str) -> NotThere:
     """For one that was there a moment ago."""
     return NotThere(f"there is no topic {topic!r} any more", hint="see headwater topics list")
@@ -175,8 +197,9 @@ def gone(topic: str) -> NotThere:
 def too_large(topic: str, limit: int) -> RequestRefused:
     """For a record that was alone in its batch."""
     return RequestRefused(
-        f"appending to {topic}: a record is too large, its max.message.bytes is {limit} "
+        f"appending to {topic}: a record is too large, the topic takes {limit} bytes at once "
         "(MSG_SIZE_TOO_LARGE)",
-        hint="send less in one record, or raise the topic's limit: headwater topics alter",
-        code=TOO_LARGE,
+        hint="send less in one record, or raise the topic's max.message.bytes and segment.bytes: "
+        "headwater topics alter",
+        code=TOO_LARGE[0],
     )

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater import format_version
+from headwater.capture.config import from_mapping, in_project
 from headwater.errors import HeadwaterError, nearest
 from headwater.project import ports, roles, spark_master, tls
 from headwater.project.mistakes import BadProject, Lines
@@ -182,7 +183,7 @@ class _Reader:
             )
         if "master" in spark and "remote" in spark:
             self._say("spark", "remote", "`master` and `remote` are two places to run: give one")
-        captures = self._named("capture", document.get("capture", {}), "from", self._capture)
+        captures = self._named("capture", in_project(document), "from", self._capture)
         views = self._named("views", document.get("views", {}), "to", self._view)
         return Project(
             path=self._path,
@@ -246,8 +247,6 @@ class _Reader:
         return {n: s for n, s in sections.items() if isinstance(s, dict)}
 
     def _capture(self, name: str, section: dict[str, Any]) -> None:
-        from headwater.capture.config import from_mapping
-
         try:
             from_mapping(name, section, "127.0.0.1:9092")
         except HeadwaterError as error:

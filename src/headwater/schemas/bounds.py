@@ -19,6 +19,8 @@ REFERENCES_MAX = 200
 """Direct and indirect together."""
 CLOSURE_BYTES_MAX = 4 * 1024**2
 """A schema with all that it refers to."""
+DEFAULT_PARTS_MAX = 100_000
+"""Of Avro's fields that a value does not have: a default may leave what is in it to defaults."""
 DIFFERENCES_MAX = 50
 """So many sentences say what is wrong; the rest are counted."""
 

@@ -97,13 +97,22 @@ MARIADB_11_8_TYPES: tuple[Type, ...] = (
 )
 
 
+_OWN_SESSION = """SET time_zone = '+00:00', sql_mode = DEFAULT, sql_select_limit = 18446744073709551615,
+ sql_big_selects = 1 /*!50708 , max_execution_time = 0 */ /*M!100101 , max_statement_time = 0 */"""
+_ODD_SESSIONS = {
+    "sql_select_limit": "3", "max_join_size": "5", "time_zone": "'+05:30'", "sql_auto_is_null": "1",
+    "group_concat_max_len": "4", "sql_safe_updates": "1",
+    "max_execution_time": "1", "max_statement_time": "0.001",
+}  # fmt: skip
+
+
 class MySQLKind(WithColumns):
     server: MariaDB
     can = frozenset(
         (
             subject.KEYS_CHANGE, subject.KEYS_REDEFINED, subject.TRANSACTIONS, subject.COLUMNS,
             subject.TRUNCATE, subject.RENAME, subject.ROWS_FOLLOW, subject.RESET, subject.PURGE,
-            subject.SILENCE, subject.READ_AGAIN, subject.NO_KEY, subject.PARTITIONS,
+            subject.SILENCE, subject.READ_AGAIN, subject.NO_KEY, subject.PARTITIONS, subject.SESSIONS,
         )
     )  # fmt: skip
     ddl: ClassVar[Mapping[str, Sequence[str]]] = {
@@ -131,9 +140,12 @@ class MySQLKind(WithColumns):
     }
 
     def make_database(self) -> None:
+        self.odd: list[str] = []
         self.server.execute(f"CREATE DATABASE {self.name} CHARACTER SET utf8mb4")
 
     def remove_database(self) -> None:
+        for name in self.odd:
+            self.server.execute(f"SET GLOBAL {name} = DEFAULT")
         self.server.execute(f"DROP DATABASE IF EXISTS {self.name}")
 
     def url(self, port: int | None = None) -> str:
@@ -150,8 +162,13 @@ class MySQLKind(WithColumns):
         self.server.start()
 
     def execute(self, *statements: str) -> list[tuple[Any, ...]]:
-        statements = ("SET time_zone = '+00:00'", *statements)
-        return self.server.execute(*statements, database=self.name)
+        return self.server.execute(_OWN_SESSION, *statements, database=self.name)
+
+    def begin_sessions_oddly(self) -> None:
+        for name, value in _ODD_SESSIONS.items():
+            if self.execute(f"SHOW GLOBAL VARIABLES LIKE '{name}'"):
+                self.server.execute(f"SET GLOBAL {name} = {value}")
+                self.odd.append(name)
 
     def create(self, table: str) -> None:
         self.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY, n INT, s LONGTEXT)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 from tests.capture.contract import subject
 from tests.capture.contract.columns import WithColumns
@@ -104,13 +105,28 @@ OWN_TYPES = (
 )
 
 
+_OWN_SESSION = "?options=" + quote(
+    "-c timezone=UTC -c search_path=public -c datestyle=ISO -c intervalstyle=postgres "
+    "-c default_transaction_read_only=off -c statement_timeout=0 -c lock_timeout=0 "
+    "-c standard_conforming_strings=on -c array_nulls=on -c client_encoding=UTF8"
+)
+_ODD_SESSIONS = (
+    "timezone = 'Asia/Kolkata'", "datestyle = 'SQL, DMY'", "intervalstyle = 'sql_standard'",
+    "bytea_output = 'escape'", "extra_float_digits = -3", "xmlbinary = 'hex'",
+    "default_transaction_read_only = on", "statement_timeout = '2ms'", "lock_timeout = '1ms'",
+    "client_encoding = 'LATIN1'", "search_path = 'elsewhere'", "standard_conforming_strings = off",
+    "array_nulls = off", "default_transaction_isolation = 'serializable'",
+    "idle_in_transaction_session_timeout = '10ms'",
+)  # fmt: skip
+
+
 class Postgres(WithColumns):
     server: PostgresServer
     can = frozenset(
         (
             subject.KEYS_CHANGE, subject.KEYS_REDEFINED, subject.TRANSACTIONS, subject.COLUMNS,
             subject.TRUNCATE, subject.RENAME, subject.ROWS_FOLLOW, subject.RESET, subject.SILENCE,
-            subject.READ_AGAIN, subject.NO_KEY,
+            subject.READ_AGAIN, subject.NO_KEY, subject.SESSIONS,
         )
     )  # fmt: skip
     types = TYPES
@@ -145,8 +161,12 @@ class Postgres(WithColumns):
         self.server.start()
 
     def execute(self, *statements: str) -> list[tuple[Any, ...]]:
-        statements = ("SET timezone TO 'UTC'", *statements)
-        return self.server.execute(*statements, database=self.name)
+        return self.server.execute(*statements, database=self.name + _OWN_SESSION)
+
+    def begin_sessions_oddly(self) -> None:
+        self.execute("CREATE SCHEMA elsewhere", "CREATE TABLE elsewhere.types (id int)")
+        for setting in _ODD_SESSIONS:
+            self.execute(f"ALTER DATABASE {self.name} SET {setting}")
 
     def create(self, table: str) -> None:
         self.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, n int, s text)")

@@ -34,6 +34,7 @@ RESET = "its log can be reset"
 PURGE = "its log can be purged"
 SILENCE = "silence is noticed"
 NO_KEY = "tables without a key"
+SESSIONS = "what a session begins with can be set for all"
 READ_AGAIN = "tables are read again while it streams"
 
 
@@ -127,6 +128,10 @@ class Subject(ABC):
         raise NotImplementedError
 
     def retype_as_text(self, table: str, column: str) -> None:
+        raise NotImplementedError
+
+    def begin_sessions_oddly(self) -> None:
+        """From now on a session begins with limits and forms that nobody expects; not those of `execute`."""
         raise NotImplementedError
 
     def read_again(self, table: str, after: list[str] | None) -> None:

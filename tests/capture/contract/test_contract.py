@@ -34,6 +34,30 @@ def test_every_type_is_read_as_it_is_streamed_and_as_a_select_shows_it(shop: Sub
     assert differing(shown, selected) == []
 
 
+@needs(subject.SESSIONS, subject.NO_KEY)
+def test_what_a_servers_sessions_begin_with_changes_no_row(shop: Subject) -> None:
+    shop.write_types()
+    shop.create("t")
+    shop.insert("t", 1, 3_000)
+    shop.execute("CREATE TABLE z (n int)", *(f"INSERT INTO z VALUES ({n})" for n in range(20)))
+    selected = shop.selected_types()
+    shop.begin_sessions_oddly()
+    shop.snapshot()
+    shop.write_types_again()
+    shop.insert("t", 3_001, 3_010)
+    shop.execute("INSERT INTO z VALUES (20)")
+    shop.stream()
+    assert shop.fold("t") == shop.select("t")
+    assert sorted(row["n"] for _, row in shop.changes("z")) == list(range(21))
+    rows = shop.fold("types")
+    read = [row for row in rows if row["id"] < OTHER]
+    assert differing(read, [{**row, "id": row["id"] - OTHER} for row in rows[len(read) :]]) == []
+    shown = [
+        {name: row[name] for name in wanted} for row, wanted in zip(read, selected, strict=True)
+    ]
+    assert differing(shown, selected) == []
+
+
 def differing(some: list[subject.Row], others: list[subject.Row]) -> list[object]:
     """Where two lists of rows are not the same; NaN, which equals nothing, is compared by its text."""
     assert [row["id"] for row in some] == [row["id"] for row in others]

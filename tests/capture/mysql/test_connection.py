@@ -10,7 +10,8 @@ import pymysql
 import pytest
 
 from headwater.capture.errors import Interrupted, SourceRefused
-from headwater.capture.mysql.connection import Address, Connection, plain
+from headwater.capture.mysql.address import Address
+from headwater.capture.mysql.connection import Connection, plain
 from headwater.testing.certificates import Authority
 from tests.capture.mysql.captured import Setting
 from tests.capture.mysql.server import MariaDB

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from headwater.capture.mysql.connection import Address, Connection
+from headwater.capture.mysql.address import Address
+from headwater.capture.mysql.connection import Connection
 from headwater.capture.mysql.schema import Table
 from headwater.capture.source import Finding
 

@@ -5,11 +5,8 @@ The one file that imports the driver. Called by `replication`, `snapshot`, `pref
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pymysql
 
@@ -20,6 +17,7 @@ from headwater.capture.errors import (
     SourceRefused,
     TableAltered,
 )
+from headwater.capture.mysql.address import Address
 
 CONNECT_S = 10.0
 READ_S = 600.0
@@ -34,66 +32,15 @@ _COM_QUERY = 3
 _PACKET_MAX = 0xFFFFFF
 _LENGTH_BYTES = {252: 2, 253: 3, 254: 8}
 RECEIVE_BYTES = 1 << 18
+_SESSION = """SET time_zone = '+00:00', sql_mode = '', character_set_results = 'utf8mb4',
+ sql_select_limit = 18446744073709551615, sql_big_selects = 1, sql_auto_is_null = 0
+ /*!50708 , max_execution_time = 0 */ /*M!100101 , max_statement_time = 0 */"""
+"""What the answers depend on, whatever the server gives a session to begin with: times are those of UTC,
+modes change no zero date and no padded text, and no result is cut off, by rows or by time. MariaDB does not
+read the first comment, MySQL not the second."""
 
 Packet = tuple[bytes, int]
 """A row of a result: it begins at that place of the bytes."""
-
-_PARAMETERS = {"ssl-mode", "ssl-ca", "ssl-cert", "ssl-key"}
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where the server is and who we are there; from the capture's `from`."""
-
-    host: str
-    port: int
-    user: str
-    password: str = field(repr=False)
-    database: str
-    tls: tuple[tuple[str, str], ...] = ()
-
-    @classmethod
-    def parse(cls, url: str) -> Address:
-        parts = urlsplit(url)
-        database = unquote(parts.path.lstrip("/"))
-        if not parts.hostname or not database or "/" in database:
-            raise Misconfigured(
-                "the address of the server names no host or no database",
-                hint="write it as mariadb://user:password@host:3306/database",
-            )
-        given = dict(parse_qsl(parts.query, keep_blank_values=True))
-        for name in sorted(set(given) - _PARAMETERS):
-            raise Misconfigured(
-                f"{name!r} is no parameter of a MariaDB or MySQL address",
-                hint=f"use one of {', '.join(sorted(_PARAMETERS))}",
-            )
-        mode = given.get("ssl-mode")
-        if mode not in (None, "disabled", "required", "verify-ca", "verify-identity"):
-            raise Misconfigured(
-                f"ssl-mode {mode!r} is not known",
-                hint="use one of disabled, required, verify-ca, verify-identity",
-            )
-        return cls(
-            parts.hostname,
-            parts.port or 3306,
-            unquote(parts.username or ""),
-            unquote(parts.password or ""),
-            database,
-            tuple(sorted(given.items())),
-        )
-
-    def tls_context(self) -> ssl.SSLContext | None:
-        given = dict(self.tls)
-        mode = given.get("ssl-mode", "verify-ca" if "ssl-ca" in given else "disabled")
-        if mode == "disabled":
-            return None
-        context = ssl.create_default_context(cafile=given.get("ssl-ca"))
-        context.check_hostname = mode == "verify-identity"
-        if mode == "required":
-            context.verify_mode = ssl.CERT_NONE
-        if "ssl-cert" in given:
-            context.load_cert_chain(given["ssl-cert"], given.get("ssl-key"))
-        return context
 
 
 class Connection:
@@ -102,9 +49,7 @@ class Connection:
     def __init__(self, address: Address) -> None:
         self.address = address
         self._driver = _connect(address)
-        # Times as text must be those of UTC, whatever the server's zone; no surprises from the
-        # session's modes when reading zero dates or padded text.
-        self.execute("SET time_zone = '+00:00', sql_mode = '', character_set_results = 'utf8mb4'")
+        self.execute(_SESSION)
 
     def command(self, number: int, payload: bytes, *, answered: bool = True) -> Any:
         """Send a command of the protocol; the socket, for what follows its answer."""

@@ -16,7 +16,8 @@ import zlib
 from headwater.capture.change import Position
 from headwater.capture.errors import Gap, Interrupted
 from headwater.capture.mysql import ddl, events
-from headwater.capture.mysql.connection import Address, Connection
+from headwater.capture.mysql.address import Address
+from headwater.capture.mysql.connection import Connection
 from headwater.capture.mysql.flavor import RESET, Flavor, Reached, register
 from headwater.capture.mysql.replication import BinlogStream
 

@@ -15,9 +15,10 @@ from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import CaptureError, Interrupted, SchemaUnknown, SourceRefused
 from headwater.capture.mysql import flavor as flavors
 from headwater.capture.mysql import log_file, values
+from headwater.capture.mysql.address import Address
 from headwater.capture.mysql.cascades import cascades
 from headwater.capture.mysql.columns import Style
-from headwater.capture.mysql.connection import Address, Connection
+from headwater.capture.mysql.connection import Connection
 from headwater.capture.mysql.replication import BinlogStream
 from headwater.capture.mysql.schema import Table
 from headwater.capture.mysql.selection import captured_now, wanted_tables

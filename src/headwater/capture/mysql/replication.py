@@ -23,7 +23,8 @@ from typing import Protocol
 
 from headwater.capture.errors import BinlogUnreadable, CaptureError, Gap, Interrupted
 from headwater.capture.mysql import events
-from headwater.capture.mysql.connection import Address, Connection
+from headwater.capture.mysql.address import Address
+from headwater.capture.mysql.connection import Connection
 from headwater.capture.mysql.flavor import Reached
 
 Frame = tuple[bytes, int, int, int, int, int, int, int]

@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterator
 
 from headwater.capture.change import Batch, Lag, Position, Progress, begins_again
 from headwater.capture.config import CaptureConfig
-from headwater.capture.mysql import chunks, log_file, preflight, schema, stream
+from headwater.capture.mysql import address, chunks, log_file, preflight, schema, stream
 from headwater.capture.mysql import flavor as flavors
 from headwater.capture.mysql.assembly import Assembly
 from headwater.capture.mysql.cascades import Cascades
 from headwater.capture.mysql.columns import style_of
-from headwater.capture.mysql.connection import Address, Connection
+from headwater.capture.mysql.connection import Connection
 from headwater.capture.mysql.flavor import Flavor, Reached
 from headwater.capture.mysql.incremental import Incremental, added, readable
 from headwater.capture.mysql.replication import SILENCE_S, BinlogStream
@@ -54,7 +54,7 @@ class MariaDBSource:
     def __init__(self, config: CaptureConfig) -> None:
         config.refuse_unknown(OPTIONS)
         self._config = config
-        self._address = Address.parse(config.url)
+        self._address = address.Address.parse(config.url)
         self._style = style_of(config)
         self._server_id = server_id(config)
         self._replica = replica_of(config)

@@ -16,7 +16,8 @@ import math
 from headwater.capture.change import Position
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import CaptureError, Interrupted, SourceRefused
-from headwater.capture.mysql.connection import Address, Connection
+from headwater.capture.mysql.address import Address
+from headwater.capture.mysql.connection import Connection
 from headwater.capture.mysql.flavor import Flavor, Reached
 from headwater.capture.source import Finding
 from headwater.secrets import expand

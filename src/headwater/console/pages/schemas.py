@@ -7,7 +7,8 @@ from functools import partial
 
 from nicegui import ui
 
-from headwater.browse.subjects import Pair, Subject, Subjects, lines, side_by_side
+from headwater.browse.line_pairs import Pair, side_by_side
+from headwater.browse.subjects import Subject, Subjects, lines
 from headwater.console import elements, live
 from headwater.console.addresses import link
 from headwater.console.context import Visit
@@ -16,6 +17,8 @@ from headwater.console.pages import Page
 from headwater.schemas.records import Version
 
 EVERY_S = 5.0
+LINES_MAX = 5_000
+"""A browser draws no more in a moment."""
 _SUFFIXES = ("-value", "-key")
 _WORDS = {"same": "", "changed": "changed", "added": "added", "gone": "gone"}
 _SIGNS = {"same": " ", "changed": "~", "added": "+", "gone": "−"}
@@ -153,7 +156,18 @@ def _sides(old: Version, new: Version) -> None:
     with elements.card() as card:
         card.props["aria-label"] = "Versions side by side"
         ui.label(", ".join(said) or "no difference").classes("hw-card-label")
-        ui.html(_table(old, new, pairs), sanitize=False).classes("full-width hw-sides-place")
+        ui.html(_table(old, new, pairs[:LINES_MAX]), sanitize=False).classes(
+            "full-width hw-sides-place"
+        )
+        if len(pairs) > LINES_MAX:
+            ui.label(_rest(old, new, len(pairs) - LINES_MAX)).classes("hw-soft")
+
+
+def _rest(old: Version, new: Version, count: int) -> str:
+    """The subject is a stranger's word: it is for people to put in."""
+    if old.version == new.version:
+        return f"and {count:,} lines more: headwater schemas show SUBJECT {new.version}"
+    return f"and {count:,} lines more: headwater schemas diff SUBJECT {old.version} {new.version}"
 
 
 def _table(old: Version, new: Version, pairs: Sequence[Pair]) -> str:

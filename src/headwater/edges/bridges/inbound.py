@@ -116,7 +116,8 @@ class Storing:
         appender = self._context.appender
         try:
             known = await appender.topics.find(topic)
-            if _is_plain(messages, min(PLAIN_BYTES_MAX, known.batch_bytes_max // 2)):
+            bytes_max = 0 if known.is_checked else min(PLAIN_BYTES_MAX, known.batch_bytes_max // 2)
+            if _is_plain(messages, bytes_max):
                 values = [message.value or b"" for message in messages]
                 await appender.append_values(topic, values, [each.key for each in messages])
                 return [None] * len(messages)

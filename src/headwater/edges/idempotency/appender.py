@@ -107,7 +107,7 @@ class Once:
                 self._topics.forget(topic)
                 raise
             except RequestRefused as error:
-                if error.code != TOO_LARGE:
+                if error.code not in TOO_LARGE:
                     raise
                 if largest > request.room:
                     raise too_large(topic, known.batch_bytes_max) from None

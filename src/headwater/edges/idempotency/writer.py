@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any
 
 from headwater.client.errors import BrokerUnreachable, InstanceFenced, translated
-from headwater.client.librdkafka import KafkaException, Producer
+from headwater.client.librdkafka import KafkaError, KafkaException, Producer
 from headwater.client.log import TIMEOUT_S, Log
 from headwater.client.publisher import Stored, words_of
 from headwater.edges import counts
@@ -29,13 +29,14 @@ from headwater.edges.errors import Invalid
 from headwater.edges.idempotency import key_topic
 from headwater.edges.idempotency.index import Entry, KeyIndex, spans_of
 from headwater.edges.idempotency.requests import Appended, Outcome, Request
-from headwater.edges.topics import deleted, gone
+from headwater.edges.topics import deleted, gone, is_anothers
 from headwater.errors import HeadwaterError
 
 HINT = "send it again under the same key: it is stored once"
 _FENCED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
 _SENDERS_FAULT = (
     "MSG_SIZE_TOO_LARGE",
+    "RECORD_LIST_TOO_LARGE",
     "INVALID_RECORD",
     "INVALID_TIMESTAMP",
     "POLICY_VIOLATION",
@@ -184,7 +185,7 @@ class Writer:
         return found
 
     def _flush(
-        self, producer: Producer, group: Sequence[Request], failed: Sequence[object]
+        self, producer: Producer, group: Sequence[Request], failed: Sequence[KafkaError]
     ) -> None:
         """Wait for what was handed over: what comes after is in other batches."""
         deadline = time.monotonic() + TIMEOUT_S
@@ -195,7 +196,7 @@ class Writer:
             if time.monotonic() > deadline:
                 raise BrokerUnreachable(f"no answer from {self._log.bootstrap}", hint=HINT)
         if failed:
-            raise KafkaException(failed[0])
+            raise KafkaException(min(failed, key=is_anothers))
 
     def _abort(self, producer: Producer, error: Any) -> None:
         """Leaves a producer that can begin anew, or none."""

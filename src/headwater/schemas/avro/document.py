@@ -92,9 +92,10 @@ def _check_defaults(types: Iterable[Type]) -> None:
     normalises): bytes are letters up to U+00FF, logical types what they are made of, and of a union any
     branch (Avro 1.12). Who reads by an impossible one fails, long after it was registered.
     """
+    values = _Values()
     for kind in types:
         for field in kind.fields:
-            if field.default is not MISSING and not _is_value(field.type, field.default, ()):
+            if field.default is not MISSING and not values.are_of(field.type, field.default, ()):
                 shown = json.dumps(field.default)[:100]
                 raise InvalidSchema(
                     f"Invalid schema: Invalid default for field {field.name}: {shown} not a "
@@ -102,30 +103,39 @@ def _check_defaults(types: Iterable[Type]) -> None:
                 )
 
 
-def _is_value(kind: Type, value: object, inside: tuple[int, ...]) -> bool:
-    if kind.kind == "union":
-        return any(_is_value(each, value, inside) for each in kind.branches)
-    if kind.kind == "record":
-        return isinstance(value, dict) and _is_record(kind, value, inside)
-    if kind.kind in ("array", "map") and kind.item is not None:
-        if not isinstance(value, list if kind.kind == "array" else dict):
+class _Values:
+    """Of the fields of one schema that a value does not have."""
+
+    def __init__(self) -> None:
+        self._left = bounds.DEFAULT_PARTS_MAX
+
+    def are_of(self, kind: Type, value: object, inside: tuple[int, ...]) -> bool:
+        self._left -= 1
+        if self._left < 0:
+            raise InvalidSchema(
+                f"Invalid schema: the defaults of its fields are more than "
+                f"{bounds.DEFAULT_PARTS_MAX:,} values, all together"
+            )
+        if kind.kind == "union":
+            return any(self.are_of(each, value, inside) for each in kind.branches)
+        if kind.kind == "record":
+            return isinstance(value, dict) and all(
+                self._is_field(each, value, inside) for each in kind.fields
+            )
+        if kind.kind in ("array", "map") and kind.item is not None:
+            if not isinstance(value, list if kind.kind == "array" else dict):
+                return False
+            items = value if isinstance(value, list) else value.values()
+            return all(self.are_of(kind.item, each, inside) for each in items)
+        return _is_scalar(kind, value)
+
+    def _is_field(self, field: Field, value: dict[str, object], inside: tuple[int, ...]) -> bool:
+        if field.name in value:
+            return self.are_of(field.type, value[field.name], inside)
+        # A default of its own is used, which may not lead to itself.
+        if field.default is MISSING or id(field) in inside:
             return False
-        items = value if isinstance(value, list) else value.values()
-        return all(_is_value(kind.item, each, inside) for each in items)
-    return _is_scalar(kind, value)
-
-
-def _is_record(kind: Type, value: dict[str, object], inside: tuple[int, ...]) -> bool:
-    return all(_is_field(each, value, inside) for each in kind.fields)
-
-
-def _is_field(field: Field, value: dict[str, object], inside: tuple[int, ...]) -> bool:
-    if field.name in value:
-        return _is_value(field.type, value[field.name], inside)
-    # A default of its own is used, which may not lead to itself.
-    if field.default is MISSING or id(field) in inside:
-        return False
-    return _is_value(field.type, field.default, (*inside, id(field)))
+        return self.are_of(field.type, field.default, (*inside, id(field)))
 
 
 def _is_scalar(kind: Type, value: object) -> bool:

@@ -18,6 +18,7 @@ from fastavro.read import LOGICAL_READERS
 
 from headwater.schemas.values.header import Json, values_max
 from headwater.schemas.values.moments import logical_of
+from headwater.schemas.values.scalars import PRIMITIVES
 
 Kind: TypeAlias = Any
 """A schema, or a type in it, as fastavro has parsed it."""
@@ -38,6 +39,22 @@ def named_in(schema: Kind) -> dict[str, Kind]:
     named = dict(found)
     _learn(schema, named)
     return named
+
+
+def settled(kind: Kind, named: Mapping[str, Kind]) -> Kind:
+    """Its definition, where it is a name or stands in braces of its own."""
+    if isinstance(kind, str) and kind not in PRIMITIVES:
+        kind = named.get(kind, kind)
+    if isinstance(kind, dict) and isinstance(kind["type"], dict | list):
+        return settled(kind["type"], named)
+    return kind
+
+
+def branch_name(kind: Kind) -> str:
+    """Of a branch of a union, in which it stands once."""
+    if isinstance(kind, str):
+        return kind
+    return str(kind["name"] if kind["type"] in NAMED else kind["type"])
 
 
 def _learn(kind: Kind, named: dict[str, Kind]) -> None:
@@ -66,13 +83,7 @@ def reader_of(schema: Kind, *, for_columns: bool = False) -> Reader:
     if any(types.is_empty(each) for each in types.items(schema)) or free > FREE_MAX:
         return _refuse_endless
     reader = _read_py.schemaless_reader if types.hold_themselves() else fastavro.schemaless_reader
-    own = copy.deepcopy(schema)
-    for root in [own, *named_in(own).values()]:
-        for kind in types.parts(root):
-            if (means := logical_of(kind)) == "decimal":
-                kind["logicalType"] = _DECIMAL
-            elif for_columns and means in _TIMES:
-                del kind["logicalType"]
+    own = converting(copy.deepcopy(schema), for_columns=for_columns)
 
     def read(data: io.BytesIO, _: Kind, read_as: Kind) -> Json:
         size = data.getbuffer().nbytes
@@ -81,6 +92,19 @@ def reader_of(schema: Kind, *, for_columns: bool = False) -> Reader:
         return cast("Reader", reader)(data, own, read_as)
 
     return read
+
+
+def converting(schema: Kind, *, for_columns: bool) -> Kind:
+    """The schema itself, with the logical types that fastavro is to make of values; see `reader_of`."""
+    named = named_in(schema)
+    types = _Types(named)
+    for root in [schema, *named.values()]:
+        for kind in types.parts(root):
+            if (means := logical_of(kind)) == "decimal":
+                kind["logicalType"] = _DECIMAL
+            elif for_columns and means in _TIMES:
+                del kind["logicalType"]
+    return schema
 
 
 def _decimal(data: bytes, written: Kind, _: Kind) -> Decimal:

@@ -3,12 +3,13 @@ reads it calls them.
 
 Protobuf knows fields and values of enums by numbers: a field that was renamed is the same one, and one of the
 same name with another number is not. Numbers, texts and truths stay what the writer has meant, where the
-reader's type is another of the same wire form.
+reader's type is another of the same wire form; one is a list of one, and of a list the last counts.
 """
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from functools import lru_cache
 
 from google.protobuf import json_format
@@ -21,6 +22,8 @@ from headwater.schemas.values.header import Json
 _F = FieldDescriptor
 _WELL_KNOWN = "google.protobuf."
 _TIMESTAMP = f"{_WELL_KNOWN}Timestamp"
+_LONGS = (f"{_WELL_KNOWN}Int64Value", f"{_WELL_KNOWN}UInt64Value")
+"""Numbers here, as fields of these types are; in Protobuf's JSON they are texts."""
 _NULLS = (f"{_WELL_KNOWN}NullValue", f"{_WELL_KNOWN}Value")
 _NONE_SUCH = (
     TypeError,
@@ -67,10 +70,27 @@ class Reading:
             if entry is not None and entry.GetOptions().map_entry:
                 item, read_as = entry.fields_by_name["value"], _item(known)
                 return {_key(key): self._one(found[key], item, read_as) for key in found}
+            if known is not None and not known.is_repeated:
+                return self._last(found, field, known)
             return [self._one(each, field, known) for each in found]
-        if field.has_presence and not message.HasField(field.name):
+        value = getattr(message, field.name)
+        is_there = message.HasField(field.name) if field.has_presence else bool(value)
+        if known is not None and known.is_repeated:
+            return [self._one(value, field, known)] if is_there else []
+        if field.has_presence and not is_there:
             return None
-        return self._one(getattr(message, field.name), field, known)
+        return self._one(value, field, known)
+
+    def _last(self, found: Sequence[Json], field: FieldDescriptor, known: FieldDescriptor) -> Json:
+        """Of a list, for who reads one: the last, and of messages all that they say together."""
+        if not found:
+            return None if known.has_presence else _scalar(known.default_value, known, known)
+        if field.message_type is None:
+            return self._one(found[-1], field, known)
+        whole = type(found[0])()
+        for each in found:
+            whole.MergeFrom(each)
+        return self._one(whole, field, known)
 
     def _one(self, value: Json, field: FieldDescriptor, known: FieldDescriptor | None) -> Json:
         if isinstance(value, Message):
@@ -120,6 +140,8 @@ def _well_known(message: Message, name: str, in_micros: bool) -> Json:
     """Its package may be anybody's: a message that is only called as one of Google's is none."""
     pool = message.DESCRIPTOR.file.pool
     try:
+        if name in _LONGS:
+            return int(json_format.MessageToDict(message, descriptor_pool=pool))
         if in_micros and name == _TIMESTAMP:
             nanos = getattr(message, "nanos")  # noqa: B009  the class is made at run time
             setattr(message, "nanos", nanos - nanos % 1000)  # noqa: B010

@@ -1,4 +1,4 @@
-"""Avro's primitive types, from what JSON has; pure. Each raises TypeError, ValueError or ArithmeticError."""
+"""Avro's primitive types, from what JSON has; pure. Each raises one of `REFUSED`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from headwater.schemas.values.header import Json
 
 _NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 """As Spark writes them into JSON."""
+
+
+REFUSED = (TypeError, ValueError, ArithmeticError, AttributeError)
 
 
 def null(value: Json) -> None:
@@ -65,3 +68,20 @@ PRIMITIVES: dict[str, Callable[[Json], Json]] = {
     "null": null, "boolean": boolean, "int": integer, "long": long, "float": single, "double": double,
     "bytes": octets, "string": string,
 }  # fmt: skip
+
+
+def primitive(value: Json, name: str, kind: Json) -> Json:
+    """`name`: of the type `kind`, which has no others in it."""
+    if name in PRIMITIVES:
+        return PRIMITIVES[name](value)
+    if name == "fixed":
+        return sized(octets(value), name, kind)
+    if name == "enum" and value in kind["symbols"]:
+        return value
+    raise TypeError
+
+
+def sized(data: bytes, name: str, kind: Json) -> bytes:
+    if name == "fixed" and len(data) != kind["size"]:
+        raise ValueError
+    return data

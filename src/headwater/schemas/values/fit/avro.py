@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from contextlib import suppress
 from decimal import Decimal
 
-from fastavro.read import LOGICAL_READERS
-
 from headwater.schemas.values import moments, scalars
-from headwater.schemas.values.avro_types import NAMED, Kind, named_in
+from headwater.schemas.values.avro_types import Kind, branch_name, named_in, settled
 from headwater.schemas.values.errors import NotOfItsSchema
+from headwater.schemas.values.fit.avro_defaults import Defaults
 from headwater.schemas.values.header import Json
-from headwater.schemas.values.scalars import PRIMITIVES
+from headwater.schemas.values.scalars import PRIMITIVES, REFUSED, primitive
 
 _UNTRIED = object()
-_REFUSED = (TypeError, ValueError, ArithmeticError, AttributeError)
 
 
 class Fit:
@@ -29,23 +26,17 @@ class Fit:
         self._named = named_in(schema)
         self._tried: dict[tuple[int, int], Json | NotOfItsSchema] = {}
         """Parts of a value with the branches that were tried, which each union around would try again."""
+        self._defaults = Defaults(self._named)
 
     def __call__(self, value: Json) -> Json:
         """Raises NotOfItsSchema."""
         own = Fit.__new__(Fit)
         own._root, own._named, own._tried = self._root, self._named, {}
+        own._defaults = Defaults(self._named)
         return own._of(value, own._root, "")
 
-    def _settled(self, kind: Kind) -> Kind:
-        """Its definition, where it is a name or stands in braces of its own."""
-        if isinstance(kind, str) and kind not in PRIMITIVES:
-            kind = self._named.get(kind, kind)
-        if isinstance(kind, dict) and isinstance(kind["type"], dict | list):
-            return self._settled(kind["type"])
-        return kind
-
     def _of(self, value: Json, kind: Kind, where: str) -> Json:
-        kind = self._settled(kind)
+        kind = settled(kind, self._named)
         if isinstance(kind, list):
             return self._union(value, kind, where)
         name = kind if isinstance(kind, str) else kind["type"]
@@ -58,9 +49,9 @@ class Fit:
         logical = moments.logical_of(kind)
         try:
             return (
-                _primitive(value, name, kind) if logical is None else _LOGICAL[logical](value, kind)
+                primitive(value, name, kind) if logical is None else _LOGICAL[logical](value, kind)
             )
-        except _REFUSED:
+        except REFUSED:
             raise _misfit(value, logical or name, where) from None
 
     def _record(self, value: Json, kind: Kind, where: str) -> Json:
@@ -71,7 +62,7 @@ class Fit:
             name, own = field["name"], field["type"]
             try:
                 made[name] = PRIMITIVES[own](value[name])  # most are, and nothing else is asked
-            except (*_REFUSED, LookupError):
+            except (*REFUSED, LookupError):
                 made[name] = self._field(value, field, f"{where}.{name}" if where else name)
         if len(value) > len(made) or not made.keys() >= value.keys():
             unknown = next(name for name in value if name not in made)
@@ -83,18 +74,20 @@ class Fit:
             return self._of(value[field["name"]], field["type"], where)
         if "default" not in field:
             raise NotOfItsSchema(f"the field {where} is missing")
-        return self._default(field["default"], field["type"], where)
+        return self._defaults.of(field["default"], field["type"], where)
 
     def _union(self, value: Json, kinds: list[Kind], where: str) -> Json:
         found: list[tuple[str, Json]] = []
         refused: NotOfItsSchema | None = None
         ways = [(kind, value) for kind in sorted(kinds, key=lambda each: _rank(each, value))]
         if isinstance(value, dict) and len(value) == 1:
-            ways += [(kind, value[_name(kind)]) for kind in kinds if _name(kind) in value]
+            ways += [
+                (kind, value[branch_name(kind)]) for kind in kinds if branch_name(kind) in value
+            ]
         for kind, inner in ways:
             made = self._branch(inner, kind, where)
             if not isinstance(made, NotOfItsSchema):
-                found.append((_name(kind), made))
+                found.append((branch_name(kind), made))
                 if not isinstance(value, dict):
                     return found[0]
             elif kind != "null":
@@ -120,80 +113,6 @@ class Fit:
                 self._tried[place] = made
         return made
 
-    def settle_defaults(self) -> None:
-        """Every field's default, in the schema itself, as a reader is to find it: fastavro hands it out so.
-
-        One that is no value of its field stays as it is.
-        """
-        for kind in self._named.values():
-            for field in kind.get("fields", ()):
-                if "default" in field:
-                    with suppress(NotOfItsSchema):
-                        made = self._default(field["default"], field["type"], field["name"])
-                        field["default"] = self._as_read(made, field["type"])
-
-    def _as_read(self, value: Json, kind: Kind) -> Json:
-        kind = self._settled(kind)
-        if isinstance(kind, list):
-            name, inner = value
-            return self._as_read(inner, next(each for each in kind if _name(each) == name))
-        if not isinstance(kind, dict):
-            return value
-        if kind["type"] in ("record", "error"):
-            fields = {each["name"]: each["type"] for each in kind["fields"]}
-            return {name: self._as_read(each, fields[name]) for name, each in value.items()}
-        if kind["type"] == "array":
-            return [self._as_read(each, kind["items"]) for each in value]
-        if kind["type"] == "map":
-            return {name: self._as_read(each, kind["values"]) for name, each in value.items()}
-        convert = LOGICAL_READERS.get(f"{kind['type']}-{kind.get('logicalType')}")
-        return value if convert is None else convert(value, kind, None)
-
-    def _default(self, value: Json, kind: Kind, where: str) -> Json:
-        """As a schema has it: bytes are letters, logical types what they are made of, no branch is named."""
-        kind = self._settled(kind)
-        if isinstance(kind, list):
-            return self._default_of_union(value, kind, where)
-        name = kind if isinstance(kind, str) else kind["type"]
-        if name in ("record", "error") and isinstance(value, dict):
-            return {
-                each["name"]: self._default(
-                    value[each["name"]] if each["name"] in value else each["default"],
-                    each["type"],
-                    f"{where}.{each['name']}",
-                )
-                for each in kind["fields"]
-                if each["name"] in value or "default" in each
-            }
-        if name == "array" and isinstance(value, list):
-            return [self._default(each, kind["items"], where) for each in value]
-        if name == "map" and isinstance(value, dict):
-            return {key: self._default(each, kind["values"], where) for key, each in value.items()}
-        try:
-            if name in ("bytes", "fixed"):
-                return _sized(value.encode("latin-1"), name, kind)
-            return _primitive(value, name, kind)
-        except _REFUSED:
-            raise NotOfItsSchema(
-                f"the field {where} is missing, and its default is no {name}"
-            ) from None
-
-    def _default_of_union(self, value: Json, kinds: list[Kind], where: str) -> Json:
-        refused: NotOfItsSchema | None = None
-        for kind in kinds:
-            try:
-                return _name(kind), self._default(value, kind, where)
-            except NotOfItsSchema as error:
-                refused = refused or error
-        raise refused or NotOfItsSchema(f"the field {where} is missing")
-
-
-def _name(kind: Kind) -> str:
-    """Of a branch of a union, in which it stands once."""
-    if isinstance(kind, str):
-        return kind
-    return str(kind["name"] if kind["type"] in NAMED else kind["type"])
-
 
 def _rank(kind: Kind, value: Json) -> int:
     """A double holds what a float rounds; a text is one before it is NaN or bytes, a number before a time."""
@@ -201,22 +120,6 @@ def _rank(kind: Kind, value: Json) -> int:
         name = kind if isinstance(kind, str) else kind["type"]
         return 2 if name in ("float", "double") else int(name in ("bytes", "fixed"))
     return 1 if kind == "float" else 2 * (moments.logical_of(kind) is not None)
-
-
-def _primitive(value: Json, name: str, kind: Kind) -> Json:
-    if name in PRIMITIVES:
-        return PRIMITIVES[name](value)
-    if name == "fixed":
-        return _sized(scalars.octets(value), name, kind)
-    if name == "enum" and value in kind["symbols"]:
-        return value
-    raise TypeError
-
-
-def _sized(data: bytes, name: str, kind: Kind) -> bytes:
-    if name == "fixed" and len(data) != kind["size"]:
-        raise ValueError
-    return data
 
 
 def _decimal(value: Json, kind: Kind) -> bytes:

@@ -25,6 +25,7 @@ from headwater.client.errors import BadOption
 from headwater.schemas.values.moments import logical_of
 from headwater.spark.source.values import python
 from headwater.spark.source.values.schema import Bad
+from headwater.spark.source.values.struct_type import struct
 
 PREFIX_BYTES = 5
 
@@ -169,10 +170,9 @@ class _Types:
         if logical == "decimal":
             return f"DECIMAL({kind['precision']}, {kind.get('scale', 0)})"
         if kind["type"] == "record":
-            fields = ", ".join(
-                f"`{each['name']}`: {self.of(each['type'], space)}" for each in kind["fields"]
+            return struct(
+                (f"`{each['name']}`", self.of(each["type"], space)) for each in kind["fields"]
             )
-            return f"STRUCT<{fields}>"
         if kind["type"] == "array":
             return f"ARRAY<{self.of(kind['items'], space)}>"
         if kind["type"] == "map":

@@ -15,6 +15,7 @@ from headwater.schemas import kinds
 from headwater.schemas.model import AVRO, PROTOBUF
 from headwater.schemas.values.codecs import Found
 from headwater.schemas.values.header import Json
+from headwater.spark.source.values.struct_type import struct
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -98,8 +99,7 @@ def _message(message: Descriptor, path: tuple[str, ...]) -> str:
             hint="Give schema= with the columns that are wanted.",
         )
     inner = (*path, message.full_name)
-    fields = ", ".join(f"`{each.name}`: {_field(each, inner)}" for each in message.fields)
-    return f"STRUCT<{fields}>"
+    return struct((f"`{each.name}`", _field(each, inner)) for each in message.fields)
 
 
 def _field(field: FieldDescriptor, path: tuple[str, ...]) -> str:
@@ -161,10 +161,9 @@ class _JsonTypes:
     def _object(self, schema: dict[str, Json], depth: int) -> str:
         properties = schema.get("properties")
         if properties:
-            fields = ", ".join(
-                f"{_spelt(name)}: {self.of(each, depth + 1)}" for name, each in properties.items()
+            return struct(
+                (_spelt(name), self.of(each, depth + 1)) for name, each in properties.items()
             )
-            return f"STRUCT<{fields}>"
         others = schema.get("additionalProperties")
         if isinstance(others, dict):
             return f"MAP<STRING, {self.of(others, depth + 1)}>"

@@ -27,6 +27,8 @@ from headwater.spark.source.values.avro_columns.arrays import (
     type_name,
 )
 
+STEPS_MAX = 50_000
+"""Of one value: a schema may name a record of records twice in each."""
 _NUMBERS = {"int": 32, "long": 64}
 _Made = Leaf | Constant | Struct
 
@@ -57,6 +59,8 @@ class _Planner:
         return self.slots - 1
 
     def add(self, step: int, a: int = 0, b: int = 0, c: int = 0) -> None:
+        if len(self.steps) >= STEPS_MAX:
+            raise Unfit
         self.steps.append((step, a, b, c))
 
     def record(self, written: Avro, kind: pa.StructType | None, pinned: Avro, slot: int) -> Struct:
