@@ -23,7 +23,7 @@ Job = Callable[[], None]
 Finished = Callable[[BaseException | None], None]
 
 OPENERS = 8
-"""So many threads open the partitions at start."""
+"""So many threads open the partitions at start, and close them at a stop."""
 TURN_S = 0.005
 """For so long results are delivered, or waiters told, in one turn of the event loop; then others have
 theirs."""

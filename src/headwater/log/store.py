@@ -21,6 +21,8 @@ import logging
 import re
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 from headwater.errors import HeadwaterError
@@ -400,15 +402,15 @@ class LogStore:
         """Flush the logs that do not sync by themselves (durability=os), so that recovery is short."""
         self._progress.sync_lazy()
 
-    def close(self) -> bool:
-        """A clean stop: everything flushed, so that the next start need not look. False if not."""
-        whole = not self.offline  # nobody knows how they were left
-        for key, log in list(self.logs.items()):
-            try:
-                (self.reopen_log(*key) if log.fenced else log).close()
-            except OSError as error:
-                logger.error("%s: not closed cleanly: %s", log.directory, error)
-                whole = False
+    def close(self, threads: int = 1) -> bool:
+        """A clean stop: everything flushed, so that the next start need not look. False if not.
+
+        `threads`: so many logs are closed side by side; each waits for the disk a few times.
+        """
+        with ExitStack() as stack:
+            each = map if threads == 1 else stack.enter_context(ThreadPoolExecutor(threads)).map
+            closed = list(each(self._close_log, list(self.logs)))
+        whole = all(closed) and not self.offline  # nobody knows how those were left
         try:
             self.checkpoint()
             if whole:
@@ -419,6 +421,15 @@ class LogStore:
         finally:
             self.unlock()
         return whole
+
+    def _close_log(self, key: TopicPartition) -> bool:
+        log = self.logs[key]
+        try:
+            (self.reopen_log(*key) if log.fenced else log).close()
+        except OSError as error:
+            logger.error("%s: not closed cleanly: %s", log.directory, error)
+            return False
+        return True
 
     def unlock(self) -> None:
         if self._release is not None:
