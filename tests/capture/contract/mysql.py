@@ -244,7 +244,7 @@ class MySQL9(MySQLKind):
 
 
 class MariaDB10(MySQLKind):
-    can = MySQLKind.can | {subject.REPLACE}
+    can = MySQLKind.can | {subject.REPLACE, subject.VERSIONS}
     types = MARIADB_TYPES
 
 

@@ -16,11 +16,10 @@ from headwater.edges import counts
 from headwater.edges.feeds.bodies import gone
 from headwater.edges.feeds.outbox import Outbox
 from headwater.edges.feeds.request import Choice
+from headwater.edges.feeds.state import Change
 from headwater.edges.feeds.wires import Chunk, Item, Wire
 
 Box = Outbox[Chunk]
-Change = tuple[Item, Item | None]
-"""An item, and the one of its key before it, where that is known."""
 Bodies = Callable[[Record], bytes]
 Kind = tuple[Filter, str, bool]
 DROPPED = counts.counter(

@@ -20,13 +20,15 @@ from headwater.client.log import Log
 from headwater.client.records import Range, Record
 from headwater.edges import counts
 from headwater.edges.feeds.bodies import Body
-from headwater.edges.feeds.channels import DROPPED, Box, Change, Channel, Kind
+from headwater.edges.feeds.channels import DROPPED, Box, Channel, Kind
 from headwater.edges.feeds.event_ids import Offsets, text_of
 from headwater.edges.feeds.follower import Batch, Follower
-from headwater.edges.feeds.history import BUILD_BYTES, Readers
-from headwater.edges.feeds.recent import Fold, Recent
+from headwater.edges.feeds.history import BUILD_BYTES, Piece, Readers
+from headwater.edges.feeds.recent import Recent
 from headwater.edges.feeds.request import Ask, Remembering
+from headwater.edges.feeds.state import Change, Snapshot, State
 from headwater.edges.feeds.wires import Item, Wire
+from headwater.edges.memory_share import MemoryShare
 from headwater.errors import HeadwaterError
 
 RECENT_BYTES = 4 * 1024**2
@@ -48,7 +50,14 @@ class Feed:
     """Of one topic. `start` it on the loop that it is for."""
 
     def __init__(
-        self, log: Log, topic: str, body: Body, readers: Readers, decoder: Decoder, bounds: Bounds
+        self,
+        log: Log,
+        topic: str,
+        body: Body,
+        readers: Readers,
+        decoder: Decoder,
+        bounds: Bounds,
+        states: MemoryShare,
     ) -> None:
         self.client, self.topic, self.body, self.readers = log, topic, body, readers
         self.decoder = decoder
@@ -57,11 +66,8 @@ class Feed:
         self.recent = Recent(bounds.recent_bytes)
         self.retention_ms: int | None = None
         """How long a deleted key's last word is kept; None where the topic is not compacted."""
-        self._bounds = bounds
         self._channels: dict[Kind, Channel] = {}
-        self._fold: Fold | None = None
-        self._folding: asyncio.Task[Fold] | None = None
-        self._pending: list[list[Item]] = []
+        self._state = State(topic, bounds.state_bytes, states)
         self._moved = asyncio.Event()
         self._follower: Follower | None = None
         self.failure: HeadwaterError | None = None
@@ -89,8 +95,7 @@ class Feed:
     def stop(self, reason: str) -> None:
         if self._follower is not None:
             self._follower.stop()
-        if self._folding is not None:
-            self._folding.cancel()
+        self._state.close()
         for box in self.boxes():
             box.drop(reason)
         self._channels.clear()
@@ -125,16 +130,11 @@ class Feed:
                 hint="see what the broker logs, and come again",
             ) from None
 
-    async def folded(self) -> Fold:
-        """The latest record of each key, at `position`; RequestRefused where the topic has none such."""
+    async def snapshot(self) -> Snapshot:
+        """The latest record of each key, and where that is; RequestRefused where the topic has none such."""
         if self.failure is not None:
             raise self.failure
-        if self._fold is None:
-            if self._folding is None or self._folding.done():
-                self._folding = asyncio.create_task(self._build())
-            await asyncio.shield(self._folding)
-            assert self._fold is not None
-        return self._fold
+        return await self._state.snapshot(lambda: self.position, self._read)
 
     def join(self, ask: Ask, wire: Wire, box: Box, *, is_state: bool) -> None:
         """From now on, what is published is put into the box."""
@@ -182,28 +182,18 @@ class Feed:
         self._tell_moved()
 
     def _to_channels(self, items: list[Item]) -> None:
-        if self._folding is not None and not self._folding.done():
-            self._pending.append(items)
         changes = self._changes(items)
         for channel in self._channels.values():
-            told = channel.publish(changes, knows_before=self._fold is not None)
+            told = channel.publish(changes, knows_before=self._state.is_known)
             counts.went(channel.wire.name, self.topic, told * len(channel.boxes))
         self._let_go()
 
     def _changes(self, items: list[Item]) -> list[Change]:
-        fold = self._fold
-        if fold is None:
-            return [(item, None) for item in items]
-        changes: list[Change] = []
         try:
-            for item in items:
-                changes.append((item, fold.get(item.record.key)))
-                fold.add((item,))
+            return self._state.changes(items)
         except HeadwaterError as error:
-            self._fold = None
             self._drop_state(str(error))
             return [(item, None) for item in items]
-        return changes
 
     def _drop_state(self, reason: str) -> None:
         for (_, _, is_state), channel in self._channels.items():
@@ -223,22 +213,8 @@ class Feed:
 
     # ---- the state of the topic -------------------------------------------------------------------
 
-    async def _build(self) -> Fold:
-        ends = dict(self.position)
-        self._pending = []
-        fold = Fold(self.topic, self._bounds.state_bytes)
-        try:
-            at: Offsets = dict.fromkeys(ends, 0)
-            while any(at[p] < end for p, end in ends.items()):
-                piece = await self.readers.piece(self.topic, at, ends, self._plain, BUILD_BYTES)
-                fold.add(piece.items)
-                at = piece.position
-            for items in self._pending:
-                fold.add(items)
-            self._fold = fold  # no await since the last batch was added
-        finally:
-            self._pending = []
-        return fold
+    async def _read(self, at: Mapping[int, int], ends: Mapping[int, int]) -> Piece:
+        return await self.readers.piece(self.topic, at, ends, self._plain, BUILD_BYTES)
 
     def _plain(self, records: list[Record], _at: Mapping[int, int]) -> list[Item]:
         return [Item(record, "", self._bodied(record)) for record in records]

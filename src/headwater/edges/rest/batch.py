@@ -12,7 +12,7 @@ from typing import NamedTuple
 import orjson
 
 from headwater.client.records import Record
-from headwater.edges.rest.formats import shown
+from headwater.edges.rest.records_out import shown
 
 ANSWER_BYTES, ANSWER_BYTES_MAX = 1024**2, 8 * 1024**2
 """Unless told, and at most."""
