@@ -21,8 +21,6 @@ import logging
 import re
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 
 from headwater.errors import HeadwaterError
@@ -53,11 +51,6 @@ _SEGMENT = re.compile(r"[0-9]{20}\.log")
 
 class FolderInUse(StorageFailed):
     """Something wanted to rename or remove a folder that is in use: refused."""
-
-
-def _all(logs: dict[TopicPartition, PartitionLog]) -> list[tuple[TopicPartition, PartitionLog]]:
-    """A copy: topics come and go in other threads."""
-    return list(logs.items())
 
 
 def _partition_named(name: str) -> TopicPartition | None:
@@ -95,7 +88,7 @@ class LogStore:
 
     def count_producers(self) -> None:
         """What logs that came and went have left of the count is put right."""
-        self.census.count = sum(len(log.producers.by_id) for _, log in _all(self.logs))
+        self.census.count = sum(len(log.producers.by_id) for log in list(self.logs.values()))
 
     def open(self, node_id: int) -> None:
         """Take the folder: lock it, learn whose it is and how it was left."""
@@ -402,14 +395,10 @@ class LogStore:
         """Flush the logs that do not sync by themselves (durability=os), so that recovery is short."""
         self._progress.sync_lazy()
 
-    def close(self, threads: int = 1) -> bool:
+    def close(self, each: Callable[..., Iterator[bool]] = map) -> bool:
         """A clean stop: everything flushed, so that the next start need not look. False if not.
-
-        `threads`: so many logs are closed side by side; each waits for the disk a few times.
-        """
-        with ExitStack() as stack:
-            each = map if threads == 1 else stack.enter_context(ThreadPoolExecutor(threads)).map
-            closed = list(each(self._close_log, list(self.logs)))
+        `each`: the `map` of some threads, for a log waits for the disk a few times."""
+        closed = list(each(self._close_log, list(self.logs)))
         whole = all(closed) and not self.offline  # nobody knows how those were left
         try:
             self.checkpoint()
@@ -417,7 +406,7 @@ class LogStore:
                 self.files.write_atomic(self.root / CLEAN, b'{"version":0,"brokerEpoch":-1}')
         except OSError as error:
             logger.error("%s: not closed cleanly, the next start looks: %s", self.root, error)
-            whole = False
+            return False
         finally:
             self.unlock()
         return whole
