@@ -75,6 +75,7 @@ class Follower:
 
     def start(self) -> None:
         self._telling = self._loop.create_task(self._tell_on())
+        self._telling.add_done_callback(self._ended)
         self._thread.start()
 
     def stop(self) -> None:
@@ -181,10 +182,13 @@ class Follower:
         while isinstance(found := await self._coming.get(), Batch):
             try:
                 await self._publish(found)
-            except Exception as error:  # nobody would hear of what follows
-                _log.exception("telling what came to %s failed", self._topic)
-                found = HeadwaterError(f"following {self._topic} failed: {error}")
-                break
             finally:
                 self._ahead.release()
         self._failed(found)
+
+    def _ended(self, telling: asyncio.Task[None]) -> None:
+        """A mistake of ours: else all clients would wait for ever."""
+        error = None if telling.cancelled() else telling.exception()
+        if error is not None:
+            _log.error("telling what came to %s failed", self._topic, exc_info=error)
+            self._failed(HeadwaterError(f"following {self._topic} failed: {error}"))
