@@ -90,7 +90,8 @@ def check_key(view: View, frame: DataFrame, *, needed: bool) -> None:
 def _why(columns: Sequence[str]) -> str:
     if not {"key", "value", "timestampType"}.issubset(columns):
         return ""
-    return ", as those of hw.stream are where no registry knows a schema: give schema=, or register TOPIC-value"
+    said = ", as those of hw.stream are where no registry knows a schema: give schema=, or register"
+    return f"{said} TOPIC-value"
 
 
 @dataclass(frozen=True)
