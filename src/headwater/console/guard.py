@@ -3,7 +3,7 @@
 Wrapped around the application by `app`. In this order:
 
     host     on the loopback, only names of the loopback
-    origin   what says that a page has sent it (`Origin`) must come from our own page, also where it only asks:
+    origin   what says that a page has sent it (`Origin`) must come from our own, also where it only asks:
              the library below would tell the other page that it may read the answer
     health   /healthz, for the supervisor
     login    a cookie, or else the form (`login`)
