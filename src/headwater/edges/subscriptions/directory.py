@@ -62,6 +62,8 @@ class Directory:
         self._is_told = False
         """Whether the topic for it is known to be there."""
         self._entries: dict[str, Entry] = {}
+        self.taken_back: set[str] = set()
+        """Ids of those that somebody has deleted, until their deliveries have ended."""
         self._turns = FairQueue()
         self._view = TopicView(log, TOPIC, _CONFIGS, self._take)
         self._bad = 0
@@ -225,12 +227,15 @@ class Directory:
     def _take(self, records: list[Record]) -> None:
         for record in records:
             name = (record.key or b"").decode("utf-8", "replace")
-            self._entries.pop(name, None)
+            before = self._entries.pop(name, None)
+            if before is not None:
+                self.taken_back.add(before.id)
             if record.value is None:
                 continue
             found = self._read(name, record.value)
             if found is not None and len(self._entries) < READ_MAX:
                 self._entries[name] = found
+                self.taken_back.discard(found.id)
         self.heard()
 
     def _read(self, name: str, value: bytes) -> Entry | None:
