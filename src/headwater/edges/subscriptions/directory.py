@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -210,7 +209,7 @@ class Directory:
 
     async def _tell(self, what: str, entry: Entry, by: str) -> None:
         """Who did it; it is done, whether or not that can be written down."""
-        details = {"topic": entry.topic, "to": _place(entry.to), "paused": entry.paused}
+        details = {"topic": entry.topic, "to": entry.place, "paused": entry.paused}
         said = {"on_behalf_of": by, "what": what, "name": entry.name, "details": details}
         try:
             if not self._is_told:
@@ -252,12 +251,6 @@ class Directory:
         self._bad += 1
         _log.warning("a record of %s is left out: %s", TOPIC, wrong[0][:300])
         return None
-
-
-def _place(to: str) -> str:
-    """Without what may be a secret in it."""
-    parts = urlsplit(to)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def now_ms() -> int:
