@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from headwater.broker import bounds
+from headwater.broker import topics as topics_module
 from headwater.broker.security import scram
 from headwater.broker.security.acls import Acl, AclTable, Operation, decide
 from headwater.broker.shares.partition_owner import PartitionOwner
 from headwater.testing import broker as running_broker
+from tests.broker.disks import HandDisk
 from tests.broker.serving import Serving, serving
 from tests.compat.asking import new_producer_id, produce
 from tests.compat.batches import batch
@@ -24,11 +26,17 @@ from tests.compat.wire import ErrorCode, Wire, connected
 
 NAME = "x" * 32_000
 PARTITIONS = range(1000)
+GROWTH = {"name": "large", "count": 9, "assignments": None}
 
 
 @pytest.fixture
-def broker(data: Path) -> Iterator[Serving]:
-    with serving(data) as running:
+def hand() -> HandDisk:
+    return HandDisk()
+
+
+@pytest.fixture
+def broker(data: Path, hand: HandDisk) -> Iterator[Serving]:
+    with serving(data, files=hand) as running:
         yield running
 
 
@@ -191,6 +199,55 @@ def test_a_large_topic_keeps_nobody_from_making_a_small_one(
         ErrorCode.topic_already_exists,
         ErrorCode.none,
     ]
+
+
+@pytest.mark.parametrize(
+    ("change", "operation", "partitions"),
+    [
+        (("delete_topics", 5, {"topic_names": ["large"]}), "rename", 0),
+        (("create_partitions", 3, {"topics": [GROWTH]}), "create", 9),
+    ],
+    ids=["delete", "grow"],
+)
+def test_a_large_topic_that_grows_or_goes_keeps_nobody_from_changing_another(
+    broker: Serving,
+    hand: HandDisk,
+    change: tuple[str, int, dict[str, Any]],
+    operation: str,
+    partitions: int,
+) -> None:
+    """Its folders are made and removed while others change the catalogue; who wants its name waits."""
+    api, version, asked = change
+    broker.create("large", 3)
+    with broker.wire() as one, broker.wire() as two, broker.wire() as three:
+        with hand.held(operation, "*/large-*") as held:
+            one.send(api, version, timeout=30_000, lenient=True, **asked)
+            held.until_reached()
+            broker.create("small")
+            assert produce(two, "small", batch()).error_code is ErrorCode.none
+            again = {"name": "large", "num_partitions": 1, "replication_factor": 1}
+            three.send("create_topics", 5, topics=[again], timeout=30_000)
+        one.receive()
+        code = three.receive()[1].topics[0].error_code
+    assert code is (ErrorCode.topic_already_exists if partitions else ErrorCode.none)
+    assert broker.broker.catalogue.topics["large"].partitions == (partitions or 1)
+
+
+def test_topics_that_are_made_leave_threads_to_others(
+    broker: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many large ones at once: between some of its folders and the next, others have their turn."""
+    monkeypatch.setattr(topics_module, "FOLDERS_AT_ONCE", 2)
+    made = broker.broker.topics._run
+    most: list[int] = []
+
+    async def counted(function: Any, topic: Any, numbers: range) -> None:
+        most.append(len(numbers))
+        await made(function, topic, numbers)
+
+    monkeypatch.setattr(broker.broker.topics, "_run", counted)
+    broker.create("large", 7)
+    assert most == [2, 2, 2, 1]
 
 
 def test_a_request_makes_so_many_partitions_and_no_more(wire: Wire) -> None:

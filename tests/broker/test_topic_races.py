@@ -71,7 +71,7 @@ def test_a_topic_that_nobody_waits_for_any_more_is_made_all_the_same(data: Path)
 
         async def give_up() -> None:
             making = asyncio.create_task(topics.create("t", 1, {}))
-            while "t" not in topics._making:
+            while "t" not in topics.reserved:
                 await asyncio.sleep(0)
             async with asyncio.timeout(60), lock:
                 while not (data / "t-0").exists() or not getattr(lock, "_waiters", None):

@@ -7,11 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from headwater.log.aborted_transactions import (
+    AbortedTransaction,
+    Checksum,
+    pack,
+    pack_checksums,
+)
+from headwater.log.recovery import open_partition
 from headwater.testing.faulty_disk import FaultyDisk
 
-from .holed import SUFFIXES, HoledLog
+from .holed import CONFIG, NOW_MS, SUFFIXES, HoledLog
 
 FOLDER = Path("/t-0")
+ENTRY = AbortedTransaction(1, 0, 1, 2)
 
 
 def filled(behind: Callable[[HoledLog], None] = lambda log: None) -> HoledLog:
@@ -224,3 +232,27 @@ def test_readers_are_told_of_all_that_is_aborted_behind_what_is_supposed_of_a_ho
     log.start()
     log.abort(0)
     assert log.committed() == {b"next"}
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("file", ["txnindex-checksums", f"{1:020d}.txnindex", f"{1:020d}.index"])
+def test_a_segment_that_is_named_where_no_offset_is_missing_was_never_there(
+    file: str, clean: bool
+) -> None:
+    """Somebody has brought back a file of another day, or of another partition."""
+    log = HoledLog.opened(FaultyDisk(), FOLDER)
+    log.write(1, b"first")
+    log.plain(b"between")
+    log.commit(1)
+    log.roll()
+    log.plain(b"last")
+    log.stop(clean=clean)
+    sums = pack_checksums({1: Checksum(1, 7)})
+    log.files.write_atomic(FOLDER / file, sums if file == "txnindex-checksums" else pack([ENTRY]))
+    _, report = open_partition(log.files, FOLDER, CONFIG, NOW_MS, recovery_point=4, clean=clean)
+    assert report.missing is None
+    for _ in range(2):
+        log.start(clean=clean)
+        assert log.aborted == []
+        assert log.committed() == {b"first", b"between", b"last"}
+        log.stop(clean=clean)

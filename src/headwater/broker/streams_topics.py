@@ -75,7 +75,7 @@ async def _make(
             f"replication factor of {topic.info.replication_factor} cannot be reached because only 1 "
             "broker(s) are registered.",
         )
-    await broker.topics.made(topic.name)
+    await broker.topics.reserved.over(topic.name)
     broker.topics.check_new(topic.name, topic.partitions, dict(topic.info.configs))
     broker.disk_space.check_topic()
     mutations.take(topic.partitions)

@@ -28,6 +28,7 @@ from headwater.broker.supervisor import Supervisor
 from headwater.broker.topic_admission import (
     PARTITIONS_MAX,
     Admission,
+    Reservations,
     TopicError,
     anything,
     check_name,
@@ -40,6 +41,9 @@ from headwater.log.replay import Batch
 from headwater.log.store import LogStore
 
 logger = logging.getLogger("headwater.broker")
+
+FOLDERS_AT_ONCE = 50
+"""Made by a thread before it is somebody else's turn."""
 
 
 class Topics:
@@ -59,8 +63,8 @@ class Topics:
         """Partitions whose files could not be read at start, and why: neither read nor written."""
         self._in_doubt: set[str] = set()
         """Topics whose deletion the disk has refused: nobody knows whether the record of it is there."""
-        self._making: dict[str, asyncio.Event] = {}
-        """Topics whose folders are being made; their record comes after that."""
+        self.reserved = Reservations(catalogue.changing)
+        """Names of topics whose folders are being made or removed."""
         self._catalogue = catalogue
         self._store = store
         self._settings = settings
@@ -94,11 +98,17 @@ class Topics:
         await self._catalogue.put_topic(mended)
         return mended
 
-    def _open(self, topic: Topic, first: int, *, is_new: bool = True) -> None:
-        """Open the partitions from `first` on (disk work)."""
+    async def _open_new(self, topic: Topic, first: int) -> None:
+        """Make the partitions from `first` on, some at a time: others have work for these threads, too."""
+        for begin in range(first, topic.partitions, FOLDERS_AT_ONCE):
+            numbers = range(begin, min(begin + FOLDERS_AT_ONCE, topic.partitions))
+            await self._run(self._open, topic, numbers)
+
+    def _open(self, topic: Topic, numbers: range) -> None:
+        """Open these partitions (disk work)."""
         config = topic.log_config(self._settings)
-        for number in range(first, topic.partitions):
-            self._store.open_log(topic.name, number, config, topic.id, is_new=is_new)
+        for number in numbers:
+            self._store.open_log(topic.name, number, config, topic.id)
 
     def _open_some(self, topics: list[Topic], first: int) -> None:
         """A share of all partitions. What cannot be read must not keep the others from being served."""
@@ -127,7 +137,7 @@ class Topics:
             raise TopicError(ErrorCode.invalid_topic_exception, reserved)
         if name in self._catalogue.topics:
             raise TopicError(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
-        clash = clashing(name, itertools.chain(self._catalogue.topics, self._making))
+        clash = clashing(name, itertools.chain(self._catalogue.topics, self.reserved.new))
         if clash is not None:
             raise TopicError(
                 ErrorCode.invalid_topic_exception,
@@ -150,43 +160,23 @@ class Topics:
         Its folders, of which there may be thousands, are made while others may change the catalogue;
         until its record is there, or is refused, nobody can do more with its name than wait.
         """
-        topic, made = await self._begin_to_make(name, partitions, configs)
-        return await self._supervisor.whole("topics", self._make(topic, made))
+        topic = await self.reserved.begin(name, lambda: self.check_new(name, partitions, configs))
+        self.reserved.new.add(name)
+        return await self._supervisor.whole("topics", self._make(topic))
 
-    async def _make(self, topic: Topic, made: asyncio.Event) -> Topic:
+    async def _make(self, topic: Topic) -> Topic:
         """Whoever stops waiting for it: open folders without a record would keep their name from being
         used until the next start."""
-        try:
-            with storage_errors():
-                try:
-                    await self._run(self._open, topic, 0)
-                    async with self._catalogue.changing:
-                        await self._catalogue.put_topic(topic)
-                        self._adopt(topic, 0)
-                except (OSError, StorageFailed):
-                    await self._close(topic, 0)
-                    raise
+        with self.reserved.held(topic.name), storage_errors():
+            try:
+                await self._open_new(topic, 0)
+                async with self._catalogue.changing:
+                    await self._catalogue.put_topic(topic)
+                    self._adopt(topic, 0)
+            except (OSError, StorageFailed):
+                await self._close(topic, 0)
+                raise
             return topic
-        finally:
-            del self._making[topic.name]
-            made.set()
-
-    async def _begin_to_make(
-        self, name: str, partitions: int, configs: Mapping[str, str]
-    ) -> tuple[Topic, asyncio.Event]:
-        while True:
-            await self.made(name)  # not in the lock, which that needs
-            async with self._catalogue.changing:
-                if name not in self._making:
-                    topic = self.check_new(name, partitions, configs)
-                    made = self._making[name] = asyncio.Event()
-                    return topic, made
-
-    async def made(self, name: str) -> None:
-        """Wait for whoever makes a topic of this name: that may fail, so only then is it known whether
-        there is one."""
-        while name in self._making:
-            await self._making[name].wait()
 
     async def ensure(self, name: str) -> Topic:
         """An internal topic, made on first use as its owner wants it. Raises StorageFailed."""
@@ -197,7 +187,7 @@ class Topics:
             except TopicError as error:
                 if error.code != ErrorCode.topic_already_exists:  # somebody else was quicker
                     raise StorageFailed(str(error)) from error
-        await self.made(name)
+        await self.reserved.over(name)
         topic = self._catalogue.topics.get(name)
         if topic is None or not self.has(name, 0):
             raise StorageFailed(f"{name} is being deleted")
@@ -234,21 +224,25 @@ class Topics:
         await self._supervisor.whole("topics", self._grow(name, partitions, admit))
 
     async def _grow(self, name: str, partitions: int, admit: Admission) -> None:
-        async with self._catalogue.changing:
-            topic = self._catalogue.topics.get(name)
-            if topic is None:
-                raise unknown_topic()
-            admit(topic)
-            first = topic.partitions
-            grown = replace(topic, partitions=partitions)
-            with storage_errors():
-                try:
-                    await self._run(self._open, grown, first)
+        topic = await self.reserved.begin(name, lambda: self._known(name, admit, unknown_topic()))
+        grown, first = replace(topic, partitions=partitions), topic.partitions
+        with self.reserved.held(name), storage_errors():
+            try:
+                await self._open_new(grown, first)
+                async with self._catalogue.changing:  # others may have changed its configs
+                    grown = replace(self._catalogue.topics[name], partitions=partitions)
                     await self._catalogue.put_topic(grown)
-                except (OSError, StorageFailed):
-                    await self._close(grown, first)
-                    raise
-            self._adopt(grown, first)
+                    self._adopt(grown, first)
+            except (OSError, StorageFailed):
+                await self._close(grown, first)
+                raise
+
+    def _known(self, name: str, admit: Admission, unknown: TopicError) -> Topic:
+        topic = self._catalogue.topics.get(name)
+        if topic is None:
+            raise unknown
+        admit(topic)
+        return topic
 
     async def delete(self, name: str, admit: Admission = anything) -> Topic:
         """Remove a topic and its data, if `admit` has nothing against it. Raises TopicError."""
@@ -258,28 +252,31 @@ class Topics:
         return await self._supervisor.whole("topics", self._delete(name, admit))
 
     async def _delete(self, name: str, admit: Admission) -> Topic:
-        async with self._catalogue.changing:
-            topic = self._catalogue.topics.get(name)
-            if topic is None:
-                raise unknown_topic(f"Topic '{name}' does not exist.")
-            admit(topic)
+        unknown = unknown_topic(f"Topic '{name}' does not exist.")
+        topic = await self.reserved.begin(name, lambda: self._known(name, admit, unknown))
+        with self.reserved.held(name):
             with storage_errors():
-                try:
-                    others_gone = await self._catalogue.remove_topic(name)
-                except (StorageFailed, OSError):
-                    self._in_doubt.add(name)
-                    raise
-            for number in range(topic.partitions):
-                self.offline.pop((name, number), None)
-                if (partition := self.partitions.pop((name, number), None)) is not None:
-                    partition.refuse(StorageFailed("the topic was deleted"))
-                    await partition.settle()
-                    async with partition.maintenance:  # whoever changes its files comes first
-                        await partition.cold_reads.over()
-            if await self._close(topic, 0):
-                self._catalogue.deleted.discard(topic.id)
+                async with self._catalogue.changing:
+                    try:
+                        others_gone = await self._catalogue.remove_topic(name)
+                    except (StorageFailed, OSError):
+                        self._in_doubt.add(name)
+                        raise
+            await self._take_away(topic)
             await others_gone
             return topic
+
+    async def _take_away(self, topic: Topic) -> None:
+        """What is left of one that the catalogue does not know any more."""
+        for number in range(topic.partitions):
+            self.offline.pop((topic.name, number), None)
+            if (partition := self.partitions.pop((topic.name, number), None)) is not None:
+                partition.refuse(StorageFailed("the topic was deleted"))
+                await partition.settle()
+                async with partition.maintenance:  # whoever changes its files comes first
+                    await partition.cold_reads.over()
+        if await self._close(topic, 0):
+            self._catalogue.deleted.discard(topic.id)
 
     def is_in_doubt(self, name: str) -> bool:
         """Whether the next start may find that this topic was deleted, although whoever asked for that

@@ -3,7 +3,7 @@
 GET  /healthz /status /metrics /metrics/kafka /openapi.json
 POST /topics/{topic}      http_in        POST /hooks/{hook}    hooks
 GET  /topics/{topic}      feeds          GET  /views/{view}…   feeds, reads
-     /v3/clusters/…       rest                /consumers/…     rest
+     /v3/clusters/…       rest                /consumers/…     rest (and POST /topics of v2)
      /webhooks…           subscriptions
 
 Also here: topics that the file names as destinations: made where they are missing, before any service starts.
@@ -91,7 +91,7 @@ def make_app(context: Context, *, loopback_only: bool) -> ASGIApp:
     for router in ROUTERS:
         app.include_router(router(context))
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
-    fast_path = FastPath(app, http_in.handler(context))
+    fast_path = FastPath(app, rest.in_front(context, http_in.handler(context)))
     guard = Guard(tracing.middleware(fast_path, context), context, loopback_only=loopback_only)
     return rest.ErrorForm(guard)
 

@@ -1,5 +1,6 @@
 """JSON that strangers send, as values in memory: bounded where it must become that, not made where it need
-not; pure. Called by what takes bodies apart (`ndjson`, `cloud_events`, `schemas`, `rest.formats`, hooks).
+not; pure. Called by what takes bodies apart (`ndjson`, `cloud_events`, `schemas`, `rest.formats`, hooks); and
+values as JSON that waits for clients.
 
 A byte of `[[],[],…]` becomes 24 in Python's memory, and a body may be packed besides: the bytes that came are
 no bound. So what is checked as a whole has `VALUES_MAX` values, and one field is read without the others.
@@ -13,6 +14,7 @@ from functools import lru_cache
 from typing import Protocol
 
 import msgspec
+import orjson
 
 VALUES_MAX = 1_000_000
 """About 60 MB at most; of a body in many records, of each of them."""
@@ -22,6 +24,11 @@ _BEGIN = b",:[{"
 _ANY = msgspec.json.Decoder()
 _NONE = msgspec.Raw()
 _LEVELS_MAX = 256
+
+
+def kept(said: object) -> bytes:
+    """JSON that waits in memory with many others: what `orjson` gives out keeps its buffer of 4 KiB."""
+    return memoryview(orjson.dumps(said)).tobytes()
 
 
 def many(text: bytes) -> str | None:

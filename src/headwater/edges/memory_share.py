@@ -9,6 +9,7 @@ has more than a sender alone may have: it is refused, however little there is be
 from __future__ import annotations
 
 from collections import Counter
+from contextvars import copy_context
 
 from headwater.edges.caller import SENDER
 from headwater.edges.errors import Overloaded, TooLarge
@@ -51,3 +52,19 @@ class MemoryShare:
         self._of[sender] -= size
         if not self._of[sender]:
             del self._of[sender]
+
+
+class Account:
+    """Bytes of what outlives a request: in the name of whoever opened it, wherever they are counted later."""
+
+    def __init__(self, held: MemoryShare) -> None:
+        self._held, self._who, self.size = held, copy_context(), 0
+
+    def set(self, size: int) -> None:
+        """So many from now on. Raises what `MemoryShare.take` raises; then nothing has changed."""
+        more = size - self.size
+        if more > 0:
+            self._who.run(self._held.take, more)
+        elif more < 0:
+            self._who.run(self._held.give, -more)
+        self.size = size

@@ -6,6 +6,9 @@ from typing import Any
 
 from headwater.edges.answers import responses
 from headwater.edges.cloud_events import BATCHED, REQUIRED, STRUCTURED
+from headwater.edges.rest import records_v2
+from headwater.edges.rest.answers import ERROR_SCHEMA, V2, V3
+from headwater.edges.rest.records_out import media_type
 
 _PARAMETERS: list[dict[str, Any]] = [
     {
@@ -105,15 +108,20 @@ _BODY = {
         STRUCTURED: {"schema": _EVENT},
         BATCHED: {"schema": {"type": "array", "items": _EVENT}},
         "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+        **{media_type(each): {"schema": records_v2.BODY} for each in records_v2.FORMATS},
     },
 }
+
+_PROBLEMS = responses(400, 401, 403, 404, 408, 413, 415, 422, 429, 503)
+for _each in _PROBLEMS.values():  # in the form of either
+    _each["content"] = {**_each["content"], V3: {"schema": ERROR_SCHEMA}}
 
 POST_TOPIC: dict[str, Any] = {
     "summary": "Append what is sent; answered once it is on disk",
     "description": (
         "JSON and bytes are one record, each line of NDJSON and each event of a batch is one. "
         "CloudEvents in binary mode are recognised by their ce- headers. `Content-Encoding: gzip` is "
-        "taken."
+        "taken. Bodies of Confluent's REST proxy v2 are records as it has them, and errors have its form."
     ),
     "operation_id": "append",
     "response_model": None,
@@ -121,9 +129,12 @@ POST_TOPIC: dict[str, Any] = {
         200: {
             "description": "Stored: where",
             "headers": _HEADERS,
-            "content": {"application/json": {"schema": _ANSWER}},
+            "content": {
+                "application/json": {"schema": _ANSWER},
+                V2: {"schema": records_v2.ANSWER},
+            },
         },
-        **responses(400, 401, 403, 404, 408, 413, 415, 422, 429, 503),
+        **_PROBLEMS,
     },
     "openapi_extra": {"parameters": _PARAMETERS, "requestBody": _BODY},
 }

@@ -68,6 +68,13 @@ _MISREAD_CHARACTERS_MAX = 2
 _DURABLE = struct.Struct(">qI")
 _DIGITS_MAX = 20
 
+OFFSET_MAX = 2**62
+"""Beyond it no log comes, and from it one could still go on: a number above is garbled."""
+EPOCH_MAX = 1 << 20
+"""Leader epochs, one for every crash: a batch with more is garbled, since they lie outside the checksum."""
+_EPOCH_KEPT_MAX = EPOCH_MAX // 2
+"""A checkpoint with more is: those of the batches would soon be beyond what is believed of a batch."""
+
 TopicPartition = tuple[str, int]
 
 
@@ -76,7 +83,7 @@ def read_offsets(files: Reads, path: Path) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
     for line in _lines(files, path):
         match line.split(" "):
-            case [topic, partition, offset] if _is_number(partition) and _is_number(offset):
+            case [topic, partition, offset] if _is_number(partition) and _is_offset(offset):
                 found[topic, int(partition)] = int(offset)
             case _:
                 return {}
@@ -95,7 +102,7 @@ def read_epochs(files: Reads, directory: Path) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for line in _lines(files, directory / LEADER_EPOCHS):
         match line.split(" "):
-            case [epoch, start] if _is_number(epoch) and _is_number(start):
+            case [epoch, start] if _is_number(epoch, _EPOCH_KEPT_MAX) and _is_offset(start):
                 found.append((int(epoch), int(start)))
             case _:
                 break
@@ -110,9 +117,14 @@ def pack_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
     return _text(f"{epoch} {start}" for epoch, start in epochs)
 
 
-def _is_number(text: str) -> bool:
-    """Of 64 bits at most, in digits as a program writes them."""
-    return text.isascii() and text.isdigit() and len(text) < _DIGITS_MAX
+def _is_offset(text: str) -> bool:
+    return _is_number(text, OFFSET_MAX)
+
+
+def _is_number(text: str, most: int = 2**31 - 1) -> bool:
+    """In digits as a program writes them."""
+    is_short = text.isascii() and text.isdigit() and len(text) < _DIGITS_MAX
+    return is_short and int(text) <= most
 
 
 def _lines(files: Reads, path: Path) -> list[str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
-from headwater.log import checkpoints, replay, swap
+from headwater.log import checkpoints, extent, replay, swap
 from headwater.log.files import FileSystem
 from headwater.log.replay import Damage
 from headwater.log.segment import Segment, offset_named
@@ -60,10 +60,9 @@ def _segments(files: FileSystem, directory: Path) -> list[Segment]:
 def _promised(files: FileSystem, directory: Path) -> int:
     """How far the log is known to have been durable, by the files beside it."""
     epochs = checkpoints.read_epochs(files, directory)
-    snapshots = (offset_named(name, ".snapshot") for name in files.list(directory))
     return max(
         checkpoints.read_durable_offset(files, directory),
         # The first epoch is written without a sync: alone it may be torn.
         epochs[-1][1] if len(epochs) > 1 else 0,
-        *(offset for offset in snapshots if offset is not None),
+        *extent.snapshots(files, files, directory),
     )

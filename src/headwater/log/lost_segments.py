@@ -106,6 +106,15 @@ def _listed(
         return None
 
 
+def in_holes(lost: list[LostSegment], segments: list[Segment]) -> list[LostSegment]:
+    """Without those that would lie among the records of another: a file that names one is not of this log, or
+    of another day, and nothing ended where nothing is missing."""
+    bases = [segment.base_offset for segment in segments]
+    before = [(each, bisect_left(bases, each.base_offset)) for each in lost]
+    ends = {number: lookup.end_of_data(segments[number - 1]) for _, number in before if number}
+    return [each for each, number in before if ends.get(number, 0) <= each.base_offset]
+
+
 class Hole(NamedTuple):
     """Lost offsets of which no list tells who was aborted there, though some were."""
 

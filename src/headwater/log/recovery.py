@@ -16,19 +16,18 @@ import logging
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
 from headwater.log import checkpoints, lost_segments, swap, time_lookup
 from headwater.log.checkpoints import SmallFiles
 from headwater.log.config import LogConfig
 from headwater.log.confirmation import sync_folder
+from headwater.log.extent import Extent, believed
 from headwater.log.files import FileSystem
 from headwater.log.lost_segments import LostSegment
 from headwater.log.partition import PartitionLog
 from headwater.log.producer_recovery import load_producers
 from headwater.log.segment import Segment, offset_named
 from headwater.log.tail_scan import OFFSETS_PER_SEGMENT, TailScan
-from headwater.record.errors import RecordError
 
 logger = logging.getLogger("headwater.log")
 
@@ -81,12 +80,12 @@ def open_partition(
     small = SmallFiles(files)
     report = Report(unreadable=small.unreadable)
     swap.tidy(files, directory)
-    told = _Known(recovery_point, start_offset, is_never_cut=config.is_never_cut)
-    recovery_point, start_offset, is_sure, _ = _believed(files, small, directory, told, clean)
-    lost = lost_segments.find(files, small, directory)
+    told = Extent(recovery_point, start_offset, False, config.is_never_cut, cut_at is not None)
+    recovery_point, start_offset, is_sure, *_ = believed(files, small, directory, told, clean)
+    named = lost_segments.find(files, small, directory)
     segments = _find_segments(files, directory, now_ms, start_offset, removes=is_sure)
-    _look_at_front(directory, segments, start_offset, report)
-    _look_between(directory, segments, lost, report)
+    lost = lost_segments.in_holes(named, segments)
+    _look_for_gaps(directory, segments, start_offset, lost, report)
     scan = TailScan(small, segments, recovery_point, clean, cut_at, report)
     found = scan.run()
     if found < start_offset:
@@ -118,61 +117,6 @@ def open_partition(
     return log, report
 
 
-def stopped_at(files: FileSystem, directory: Path) -> int:
-    """How far a log was at a clean stop, by the snapshot that it takes then: whatever becomes of the
-    recovery points, what lies before it was synced, and is no torn tail."""
-    offsets = (offset_named(name, ".snapshot") for name in files.list(directory))
-    return max((offset for offset in offsets if offset is not None), default=0)
-
-
-class _Known(NamedTuple):
-    """What the checkpoints say of a log; `is_sure`: its own file says where it begins."""
-
-    recovery_point: int
-    start_offset: int
-    is_sure: bool = False
-    is_never_cut: bool = False
-
-
-def _believed(
-    files: FileSystem, small: SmallFiles, directory: Path, told: _Known, clean: bool
-) -> _Known:
-    """How far the log is known to be on disk, and where it begins: never beyond its end, for every record
-    would be removed for a wrong digit. Where it ends a clean stop tells, or after a kill `durable-offset`, if
-    the batches agree: a power cut may take that file back, and with it files that were made or removed."""
-    durable_offset = checkpoints.read_durable_offset(small, directory)
-    stopped = stopped_at(files, directory) if clean else 0
-    end = max(told.recovery_point, durable_offset, stopped)
-    kept = checkpoints.read_start_offset(small, directory)
-    start_offset, is_sure = told.start_offset if kept is None else kept, kept is not None
-    if not told.is_never_cut and not 0 < end < start_offset:
-        return _Known(end, start_offset, is_sure)
-    bases = sorted(b for n in files.list(directory) if (b := offset_named(n, ".log")) is not None)
-    if told.is_never_cut:
-        return _Known(end, min([start_offset, *bases[:1]]), is_sure)
-    if not clean and not (bases and durable_offset == end == _end_of(files, directory, bases[-1])):
-        return _Known(end, start_offset, is_sure)
-    first = min(bases, default=end)
-    sentence = "%s: %s lets it begin at offset %d, but it ended at %d; it begins at %d"
-    logger.error(sentence, directory, checkpoints.START_OFFSETS, start_offset, end, first)
-    return _Known(end, first)
-
-
-def _end_of(files: FileSystem, directory: Path, base_offset: int) -> int:
-    """The offset behind the last batch of a segment, by headers alone; -1 if it is damaged."""
-    segment = Segment.found(files, directory, base_offset, 0)
-    segment.next_offset = base_offset + OFFSETS_PER_SEGMENT
-    end = base_offset
-    try:
-        for _, header in segment.headers(0, segment.size, checked=False):
-            end = header.next_offset
-        return end
-    except RecordError:
-        return -1
-    finally:
-        segment.close()
-
-
 def _find_segments(
     files: FileSystem, directory: Path, now_ms: int, start_offset: int, *, removes: bool
 ) -> list[Segment]:
@@ -194,19 +138,17 @@ def _find_segments(
     return segments
 
 
-def _look_at_front(
-    directory: Path, segments: list[Segment], start_offset: int, report: Report
+def _look_for_gaps(
+    directory: Path,
+    segments: list[Segment],
+    start_offset: int,
+    lost: list[LostSegment],
+    report: Report,
 ) -> None:
-    """Whoever deletes records writes the new start down before a file goes."""
+    """Whoever deletes records writes the new start down before a file goes. Otherwise segments are replaced:
+    one that is missing between two others was removed by somebody else."""
     if segments and segments[0].base_offset > start_offset:
         report.lacks(directory, start_offset, segments[0].base_offset)
-
-
-def _look_between(
-    directory: Path, segments: list[Segment], lost: list[LostSegment], report: Report
-) -> None:
-    """Segments are removed from the front, or replaced: one that is missing between two others was
-    removed by somebody else."""
     for base, _ in lost:
         behind = [each.base_offset for each in segments if each.base_offset > base]
         if behind and segments[0].base_offset < base:

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from headwater.log import aborted_transactions
 from headwater.log.aborted_transactions import AbortedTransaction
-from headwater.log.checkpoints import SmallFiles
+from headwater.log.checkpoints import OFFSET_MAX, SmallFiles
 from headwater.log.confirmation import sync_file
 from headwater.log.files import File, FileSystem
 from headwater.log.index import OffsetIndex, TimeIndex
@@ -46,10 +46,10 @@ def file_name(offset: int, suffix: str) -> str:
 
 
 def offset_named(name: str, suffix: str) -> int | None:
-    """The offset that a file is named by, if `file_name` could have made this name."""
+    """The offset that a file is named by, if `file_name` could have made this name for a log."""
     digits = name.removesuffix(suffix)
     if len(digits) == _DIGITS and digits.isascii() and digits.isdigit() and name == digits + suffix:
-        return int(digits)
+        return offset if (offset := int(digits)) <= OFFSET_MAX else None
     return None
 
 

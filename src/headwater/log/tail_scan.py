@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from headwater.log import checkpoints, lookup, time_lookup
-from headwater.log.checkpoints import SmallFiles
+from headwater.log.checkpoints import EPOCH_MAX, SmallFiles
 from headwater.log.commit import SAVE_INDEX_BYTES
 from headwater.log.confirmation import sync_file, sync_folder
 from headwater.log.segment import CorruptSegment, Segment
@@ -27,8 +27,6 @@ logger = logging.getLogger("headwater.log")
 OFFSETS_PER_SEGMENT = 2**31
 _INDEX_INTERVAL_BYTES = 4096
 _COPY_BYTES = 4 * 1024 * 1024
-_EPOCH_MAX = 1 << 20
-"""One for every crash: a batch with more is garbled. Leader epochs lie outside the checksum."""
 
 
 class TailScan:
@@ -143,7 +141,7 @@ class TailScan:
 
     def _note(self, segment: Segment, at: int, header: BatchHeader) -> None:
         segment.note_found(at, header, _INDEX_INTERVAL_BYTES)
-        if header.leader_epoch <= _EPOCH_MAX:
+        if header.leader_epoch <= EPOCH_MAX:
             self.epoch = max(self.epoch, header.leader_epoch)
 
     def _refuse_lie(
@@ -200,7 +198,7 @@ class TailScan:
         end, position = segment.size, tail
         self._report.scanned_bytes += end - tail
         epochs = checkpoints.read_epochs(self._small, segment.directory)
-        newest, epoch = (epochs[-1][0] if epochs else _EPOCH_MAX), 0
+        newest, epoch = (epochs[-1][0] if epochs else EPOCH_MAX), 0
         refused = self._cut_at is not None and segment.next_offset >= self._cut_at
         try:
             for at, header in segment.headers(tail, 0 if refused else end, checked=True):

@@ -21,6 +21,7 @@ from headwater.pipelines.declarations import REAL_TIME
 from headwater.pipelines.errors import NotRealTime, PipelineError, SchemaAwaited
 from headwater.pipelines.pinned_schemas import KeptPins, Pins
 from headwater.spark.source.values.options import guess
+from headwater.spark.source.values.schema import sql_columns
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -152,7 +153,7 @@ def _of_stream(pins: Pins, url: str, topic: str) -> Described:
     if found is None:
         return UNKNOWN
     row = _with_earlier(_type(found, topic), [_type(e, topic) for e in pins.earlier(url)])
-    return Described(_spelt(row), (), {OPTION: url}, found.id)
+    return Described(sql_columns(row), (), {OPTION: url}, found.id)
 
 
 def _of_table(pins: Pins, url: str, topic: str) -> Described:
@@ -167,7 +168,7 @@ def _of_table(pins: Pins, url: str, topic: str) -> Described:
     key = pins.found(url, topic, "key")
     names = () if key is None else tuple(_type(key, topic).names)
     known = names if all(name in row.names for name in names) else ()
-    return Described(_spelt(row), known, {OPTION: url}, found.id)
+    return Described(sql_columns(row), known, {OPTION: url}, found.id)
 
 
 def _type(found: Found, topic: str) -> StructType:
@@ -204,8 +205,3 @@ def _row(value: StructType) -> StructType:
         if isinstance(after, StructType):
             return after
     return value
-
-
-def _spelt(row: StructType) -> str:
-    named = (("`" + each.name.replace("`", "``") + "`", each.dataType) for each in row.fields)
-    return ", ".join(f"{name} {kind.simpleString()}" for name, kind in named)

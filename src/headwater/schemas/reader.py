@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from headwater.schemas import kinds
+from headwater.schemas.errors import InvalidSchema
 from headwater.schemas.model import JSON, Parsed
 from headwater.schemas.values.codecs import Found
 
@@ -15,7 +16,11 @@ def unreadable(pinned: Found, written: Found) -> list[str]:
     """Why data of `written` cannot be read by `pinned`; empty: it can."""
     if pinned.schema.kind != written.schema.kind:
         return [f"it is {written.schema.kind}, and that one is {pinned.schema.kind}"]
-    found = _parsed(pinned, is_open=True).unreadable(_parsed(written))
+    parsed = _parsed(pinned, is_open=True), _parsed(written)
+    try:
+        found = parsed[0].unreadable(parsed[1])
+    except InvalidSchema as error:  # nobody knows
+        return [error.sentence]
     return [each.said("query's", "new") for each in found]
 
 

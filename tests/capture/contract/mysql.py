@@ -58,6 +58,8 @@ _SPATIAL: tuple[Type, ...] = (
     ("BIT(64)", ("b'0'", "b'1'"), _ALIKE),
     ("BIT(1)", ("b'0'", "b'1'"), _ALIKE),
     ("BOOLEAN", ("false", "true"), _ALIKE),
+    ("FLOAT", ("-0e0", "16777217"), _ALIKE),  # a SELECT shows six digits
+    ("DOUBLE(20,5)", ("-0e0", "-0.00001"), _ALIKE),  # and of this five behind the point
     ("POINT", ("ST_GeomFromText('POINT(0 0)')", "ST_GeomFromText('POINT(-1.5 1e10)')"), _ALIKE),
     ("GEOMETRY", ("ST_GeomFromText('LINESTRING(0 0, 1 1)')",), _ALIKE),
     ("MULTIPOINT", ("ST_GeomFromText('MULTIPOINT(0 0, 1 1)')",), _ALIKE),
@@ -244,7 +246,7 @@ class MySQL9(MySQLKind):
 
 
 class MariaDB10(MySQLKind):
-    can = MySQLKind.can | {subject.REPLACE}
+    can = MySQLKind.can | {subject.REPLACE, subject.VERSIONS}
     types = MARIADB_TYPES
 
 

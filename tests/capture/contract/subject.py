@@ -34,6 +34,7 @@ RESET = "its log can be reset"
 PURGE = "its log can be purged"
 SILENCE = "silence is noticed"
 NO_KEY = "tables without a key"
+VERSIONS = "tables keep their old rows"
 SESSIONS = "what a session begins with can be set for all"
 READ_AGAIN = "tables are read again while it streams"
 

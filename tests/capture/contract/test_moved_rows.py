@@ -3,6 +3,8 @@ another."""
 
 from __future__ import annotations
 
+import pytest
+
 from tests.capture.contract import subject
 from tests.capture.contract.subject import Subject, needs
 
@@ -133,6 +135,64 @@ def test_a_table_that_is_put_in_the_place_of_another_has_none_of_its_rows(shop: 
     shop.stream()
     assert shop.fold("t") == [{"id": 7, "z": "new"}]
     assert [op for op, _ in shop.changes("u")] == ["r", "r", "t", "c"]
+
+
+_NAMED = (
+    ", b TIMESTAMP(6) GENERATED ALWAYS AS ROW START, e TIMESTAMP(6) GENERATED ALWAYS AS ROW END, "
+    "PERIOD FOR SYSTEM_TIME (b, e)"
+)
+
+
+@needs(subject.VERSIONS)
+@pytest.mark.parametrize("period", ["", _NAMED], ids=["hidden", "named"])
+@pytest.mark.parametrize("key", ["PRIMARY KEY", "NOT NULL UNIQUE"])
+def test_of_a_table_that_keeps_its_old_rows_readers_have_those_that_hold(
+    shop: Subject, key: str, period: str
+) -> None:
+    shop.execute(f"CREATE TABLE t (id INT {key}, n INT, s TEXT{period}) WITH SYSTEM VERSIONING")
+    shop.insert("t", 1, 6)
+    shop.set("t", 1, 10)
+    shop.snapshot()
+    first = len(shop.records)
+    shop.set("t", 1, 20)
+    shop.delete("t", 2)
+    shop.execute(
+        "UPDATE t SET id = 30 WHERE id = 3", "REPLACE INTO t (id, n, s) VALUES (4, 40, 'y')"
+    )
+    shop.stream()
+    assert _short(shop.fold("t")) == _short(shop.select("t"))
+    shop.execute("DELETE HISTORY FROM t")
+    shop.set("t", 5, 50)
+    shop.stream()
+    assert _short(shop.fold("t")) == _short(shop.select("t"))
+    ops = {value["op"] for _, _, value in shop.records[first:] if value and "op" in value}
+    assert ops == {"c", "u", "d"}  # not read again, as if it had another key
+
+
+@needs(subject.VERSIONS)
+def test_a_table_that_begins_or_ceases_to_keep_its_old_rows_has_each_row_once(
+    shop: Subject,
+) -> None:
+    shop.create("t")
+    shop.insert("t", 1, 5)
+    shop.snapshot()
+    for number, statement in enumerate(
+        (
+            "ALTER TABLE t ADD SYSTEM VERSIONING",
+            "SET STATEMENT system_versioning_alter_history = KEEP FOR ALTER TABLE t ADD m INT",
+            "ALTER TABLE t DROP SYSTEM VERSIONING",
+        )
+    ):
+        shop.execute(statement)
+        shop.set("t", 1, number)
+        shop.delete("t", 2 + number)
+        shop.stream()
+        assert _short(shop.fold("t")) == _short(shop.select("t")), statement
+
+
+def _short(rows: list[subject.Row]) -> list[tuple[object, ...]]:
+    """Without the times of a version, which records write in another form."""
+    return [(row["id"], row["n"], row["s"]) for row in rows]
 
 
 def _two_tables(shop: Subject) -> None:

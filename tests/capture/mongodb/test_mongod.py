@@ -242,6 +242,39 @@ def test_years_beyond_9999_and_text_that_is_not_utf_8_are_captured(shop: Capture
     ]
 
 
+def test_bytes_that_do_not_fit_their_type_are_captured(shop: Captured) -> None:
+    """A server takes a UUID of three bytes, which pymongo cannot read."""
+    odd = {
+        "_id": bson.Binary(b"abc", 4),
+        "own": bson.Binary(b"o", 0x80),
+        "list": [bson.Binary(b"", 3)],
+    }
+    rest = {
+        "code": bson.Code("f(x)", {"x": bson.Binary(b"xyz", 3)}),
+        "like": bson.Regex("a", "i"),
+        "n": 1.5,
+    }
+    shop.database.orders.insert_one({**odd, **rest, "uuid": bson.Binary(b"u" * 16, 4)})
+    shop.database.orders.insert_one({"_id": 1})
+    shop.snapshot()
+    shop.database.orders.update_one({"_id": odd["_id"]}, {"$set": {"n": bson.Binary(b"1" * 17, 3)}})
+    shop.database.other.insert_one({**odd, **rest})
+    shop.database.orders.delete_one({"_id": 1})
+    shop.stream()
+    read = {"$binary": {"base64": "YWJj", "subType": "04"}}
+    (found,), (other,) = shop.fold("orders").values(), shop.fold("other").values()
+    assert found["_id"] == other["_id"] == read
+    assert found["own"] == {"$binary": {"base64": "bw==", "subType": "80"}}
+    assert found["list"] == other["list"] == [{"$binary": {"base64": "", "subType": "03"}}]
+    assert found["code"]["$scope"] == {"x": {"$binary": {"base64": "eHl6", "subType": "03"}}}
+    assert other["like"] == {"$regularExpression": {"pattern": "a", "options": "i"}}
+    assert (
+        found["uuid"] == {"$uuid": "75757575-7575-7575-7575-757575757575"}
+        or "$binary" in found["uuid"]
+    )
+    assert found["n"] == {"$binary": {"base64": "MTExMTExMTExMTExMTExMTE=", "subType": "03"}}
+
+
 def test_an_event_above_16_mb_comes_without_what_makes_it_so_large(shop: Captured) -> None:
     images = {"changeStreamPreAndPostImages": {"enabled": True}}
     made = shop.database.create_collection("orders", **images)

@@ -7,7 +7,7 @@ import pytest
 
 from headwater.client.records import Record
 from headwater.edges.rest import formats
-from headwater.edges.rest.formats import accepts, shown
+from headwater.edges.rest.records_out import accepts, shown
 
 
 def seen(key: bytes | None, value: bytes | None, format: str) -> dict[str, object]:

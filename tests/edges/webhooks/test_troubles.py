@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.client import groups
 from headwater.client.log import Log
 from headwater.client.publisher import Draft, publish
 from headwater.console.watching.parts import Parts
@@ -54,11 +55,29 @@ def test_a_receiver_that_fails_makes_its_webhook_a_failing_one_until_it_is_well(
         with edges(log.bootstrap, webhooks, project) as running:
             found = until(lambda: shown().state == "failing" and shown(), "it is seen to fail")
             assert "500" in (found.reason or "") and found.since > 0
+            assert (
+                groups.named(log, "headwater.webhook.shop").lag == 1
+            )  # though nothing was ever delivered
             assert running.context.status.of("webhooks.shop").trouble == found.reason
             assert (folder / troubles.FILE).stat().st_mode & 0o077 == 0
             is_well[0] = True
             until(lambda: shown().state == "running", "it is well")
             assert inbox.taken[0].body == b"1"
+
+
+def test_a_subscription_that_fails_is_shown_beside_what_the_file_names(tmp_path: Path):
+    project = Project(tmp_path / "headwater.toml", edges={"webhooks": {"shop": {}}})
+    folder = control.folder_of(project)
+    folder.mkdir(parents=True)
+    record.write(folder, [Entry("edges", "running", os.getpid())], "")
+    troubles.write(folder, {"webhooks.theirs.f1a57c00": Trouble("the receiver answered 500", 5.0)})
+    parts = Parts(project)
+    found = {each.name: each for each in parts.all()[1]}
+    assert found["webhooks.theirs.f1a57c00"].reason == "the receiver answered 500"
+    assert found["webhooks.theirs.f1a57c00"].state == "failing"
+    # It is paused by its own API, by who may.
+    assert [parts.can_ask(each) for each in ("edges", "webhooks.shop")] == [True, True]
+    assert not parts.can_ask("webhooks.theirs.f1a57c00")
 
 
 def test_a_service_that_could_not_be_started_is_in_trouble_and_a_paused_one_is_not():

@@ -30,6 +30,8 @@ class Client:
         self.successes = 0
         """Since somebody has set this to 0: answers without an error."""
         self.refusals: list[str] = []
+        self.sequences: dict[tuple[int, int, str, int], int] = {}
+        """Producer id, epoch, topic, partition → the next sequence number."""
 
     def count(self, answer: Any, what: str) -> bool:
         """Whether it went well; counted."""
@@ -131,7 +133,8 @@ class Client:
         sent, data = self.prepare(topic, partition, pairs, transaction, producer)
         attempts = 2 if producer[0] >= 0 else 1
         for attempt in range(attempts):  # a producer with sequences may ask again
-            row = await self._produce(name, partition, data, transaction, version)
+            given = 11 if transaction is not None and transaction.is_v1 else version
+            row = await self._produce(name, partition, data, transaction, given)
             if self.count(row, f"produce to {name}"):
                 for number, each in enumerate(sent):
                     each.fate, each.offset = Fate.ACKNOWLEDGED, row["base_offset"] + number
@@ -204,10 +207,38 @@ class Client:
         forgotten = known is not None and found[0] != known[0] and known[1] < 30000
         require(not forgotten, f"{name} was {known} and is forgotten: it is {found} now")
 
-    def begin(self, name: str) -> Transaction:
-        transaction = Transaction(name, len(self.model.transactions))
+    def begin(self, name: str, *, is_v1: bool = False) -> Transaction:
+        transaction = Transaction(name, len(self.model.transactions), is_v1=is_v1)
         self.model.transactions.append(transaction)
         return transaction
+
+    def next_sequence(self, producer: tuple[int, int], topic: str, partition: int) -> int:
+        """With version 1 an epoch has several transactions, and sequences go on."""
+        return self.sequences.get((*producer, topic, partition), 0)
+
+    async def add_partition(
+        self, transaction: Transaction, producer: tuple[int, int], topic: str, partition: int
+    ) -> bool:
+        """Before the first batch there: with version 2 the batch itself says so."""
+        answer = await self._until_ready(
+            24,
+            3,
+            v3_and_below_transactional_id=transaction.name,
+            v3_and_below_producer_id=producer[0],
+            v3_and_below_producer_epoch=producer[1],
+            v3_and_below_topics=[{"name": topic, "partitions": [partition]}],
+        )
+        rows = answer["results_by_topic_v3_and_below"][0]["results_by_partition"]
+        return self.count(_renamed(rows[0]), "add a partition to a transaction")
+
+    async def _until_ready(self, key: int, version: int, **values: Any) -> Any:
+        """The one before may not have ended everywhere."""
+        for _ in range(8):
+            answer = await self.world.ask(key, version, **values)
+            if "concurrent_transactions" not in str(answer):
+                break
+            await self.world.wait(0.1)
+        return answer
 
     async def commit_offset(
         self,
@@ -218,9 +249,14 @@ class Client:
         offset: int,
     ) -> bool:
         parts = [{"partition_index": 0, "committed_offset": offset}]
+        if transaction.is_v1:
+            who = {"producer_id": producer[0], "producer_epoch": producer[1]}
+            named = {"transactional_id": transaction.name, "group_id": group, **who}
+            if not self.count(await self._until_ready(25, 3, **named), "add offsets"):
+                return False
         answer = await self.world.ask(
             28,
-            5,
+            4 if transaction.is_v1 else 5,
             transactional_id=transaction.name,
             producer_id=producer[0],
             producer_epoch=producer[1],
@@ -241,7 +277,7 @@ class Client:
         transaction.end = "commit" if commit else "abort"
         answer = await self.world.ask(
             26,
-            5,
+            4 if transaction.is_v1 else 5,
             transactional_id=transaction.name,
             producer_id=producer[0],
             producer_epoch=producer[1],
@@ -250,6 +286,8 @@ class Client:
         if not self.count(answer, "end a transaction"):
             return None
         transaction.fate = Fate.ACKNOWLEDGED
+        if transaction.is_v1:
+            return producer
         found = answer["producer_id"], answer["producer_epoch"]
         self.model.producers[transaction.name] = found
         return found
@@ -369,6 +407,10 @@ class Client:
         request = excision_request(identity, name, key)
         if await self.produce(REQUESTS, 0, [(identity.encode(), request)]):
             self.model.excisions[identity] = topic, key
+
+
+def _renamed(row: Any) -> Any:
+    return {"error_code": row["partition_error_code"]}
 
 
 def _poisoned(data: bytes) -> bytes:

@@ -28,6 +28,7 @@ class Transaction:
     """What it commits for its group, if that was acknowledged."""
     end: str = "none"
     fate: Fate = Fate.DOUBTFUL
+    is_v1: bool = False
     is_forgotten: bool = False
     """A power cut may have taken any of it, its end as well: it may be committed, and nothing says so."""
 

@@ -80,21 +80,29 @@ async def on_first_use(client: Client, name: str) -> None:
 
 
 async def transaction(
-    client: Client, name: str, producer: tuple[int, int], topic: str
+    client: Client,
+    name: str,
+    producer: tuple[int, int],
+    topic: str,
+    *more: Pair,
+    is_v1: bool = False,
 ) -> tuple[int, int] | None:
     """One of them; the producer for the next, or None if there is none."""
     dice = client.random
-    begun = client.begin(name)
+    begun = client.begin(name, is_v1=is_v1)
     group = f"readers-of-{name}"
     for partition in range(client.model.topic(topic).partitions):
-        sequence = 0
+        if is_v1 and not await client.add_partition(begun, producer, topic, partition):
+            return None
+        sequence = client.next_sequence(producer, topic, partition) if is_v1 else 0
         for _ in range(dice.randint(1, 2)):
-            given = pairs(client, dice.randint(1, 2))
+            given = [*pairs(client, dice.randint(1, 2)), *more]
             if not await client.produce(
                 topic, partition, given, begun, producer=(*producer, sequence)
             ):
                 return None
             sequence += len(given)
+        client.sequences[(*producer, topic, partition)] = sequence
     if dice.random() < 0.6:
         if not await client.commit_offset(begun, producer, group, topic, begun.number + 1):
             return None
@@ -229,6 +237,64 @@ async def configs(client: Client) -> None:
         await client.produce("settings", 0, pairs(client, 1))
 
 
+async def melee(client: Client) -> None:
+    """One partition, and everybody at it at once: tables, transactions of both kinds, whoever deletes."""
+    dice = client.random
+    await client.ensure("arena", 1, **TABLE | {"retention_ms": "-1"})
+    secret = b"secret-%d" % len(client.model.excisions)
+
+    async def transact_once(number: int, *more: Pair) -> None:
+        name, producer = ("early", "late")[number], producers[number]
+        if producer is not None:
+            producers[number] = await transaction(
+                client, name, producer, "arena", *more, is_v1=not number
+            )
+
+    producers = [await client.init(name) for name in ("early", "late")]
+    await client.produce("arena", 0, [*pairs(client, 1, keys=4), (secret, b"x")])
+    for number in range(2):
+        if dice.random() < 0.5:
+            await transact_once(number, (secret, b"y"))
+
+    async def transact(number: int) -> None:
+        for _ in range(dice.randint(1, 3)):
+            await client.world.wait(dice.choice((0, 0.001, 0.7)))
+            await transact_once(number)
+
+    async def write() -> None:
+        for _ in range(dice.randint(2, 5)):
+            given: list[Pair] = pairs(client, 2, keys=4)
+            if dice.random() < 0.4:
+                given.append((b"key-%d" % dice.randrange(4), None))
+            await client.produce("arena", 0, given)
+            await client.world.wait(dice.choice((0, 0.002, 1.1)))
+
+    async def delete() -> None:
+        for _ in range(dice.randint(0, 2)):
+            await client.world.wait(dice.choice((0.001, 1.3, 3.1)))
+            topic = client.model.topic("arena")
+            end = max([s.offset + 1 for s in topic.sent.values()], default=0)
+            first = topic.start.get(0, 0)
+            if end > first:
+                await client.delete_records("arena", 0, dice.randint(first, end))
+
+    async def excise() -> None:
+        if dice.random() < 0.4:
+            await client.excise("arena", secret)
+
+    async def turn() -> None:
+        if dice.random() < 0.5:
+            await client.world.wait(dice.choice((0.001, 1.3)))
+            policy = dice.choice(("compact", "delete", "compact,delete"))
+            kept_ms = dice.choice(("-1", str(RETENTION_MS)))
+            await client.configure("arena", cleanup_policy=policy, retention_ms=kept_ms)
+
+    await asyncio.gather(transact(0), transact(1), write(), delete(), excise(), turn())
+    if dice.random() < 0.3:
+        client.world.clock.advance(RETENTION_MS + 1)
+    await client.world.wait(dice.choice((0, 1.5, 4)))
+
+
 async def groups(client: Client) -> None:
     await client.ensure("read", 1, **SMALL)
     await client.produce("read", 0, pairs(client, 2))
@@ -260,6 +326,7 @@ OPERATIONS: dict[str, Operation] = {
     "recreate": recreate,
     "configs": configs,
     "policies": policies,
+    "melee": melee,
     "groups": groups,
     "shares": shares,
 }

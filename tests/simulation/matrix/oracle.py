@@ -241,7 +241,8 @@ class Oracle:
         return transaction.is_committed and (is_last or not is_damaged)
 
     def _replaces(self, each: Sent, sent: Sent) -> bool:
-        after = each.timestamp > sent.timestamp and each.partition == sent.partition
+        later = each.offset > sent.offset if each.offset >= 0 else each.timestamp > sent.timestamp
+        after = later and each.partition == sent.partition
         stored = each.fate is not Fate.REFUSED
         counts = each.transaction is None or each.transaction.may_be_committed
         return after and stored and counts
@@ -262,7 +263,7 @@ class Oracle:
         for record in committed.records:
             served[record.key or b""] = record
         newest: dict[bytes, Sent] = {}
-        for sent in topic.sent.values():
+        for sent in sorted(topic.sent.values(), key=lambda sent: sent.offset):
             counts = sent.transaction is None or sent.transaction.is_committed
             stable = sent.offset < committed.stable
             if sent.partition == partition and sent.fate is Fate.ACKNOWLEDGED and counts and stable:
@@ -271,7 +272,8 @@ class Oracle:
             record = served.get(key)
             if key in topic.excised or (record is not None and record.offset >= sent.offset):
                 continue
-            if sent.key is None or self._is_expired(sent, committed):
+            is_deleted = sent.offset < min(committed.start, topic.start_asked.get(partition, 0))
+            if sent.key is None or is_deleted or self._is_expired(sent, committed):
                 continue
             if record is None and (sent.value is None or self._is_doubtful(sent, committed)):
                 continue

@@ -30,6 +30,7 @@ from .run import Run
 from .world import Violation
 
 SEEDS = 60
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
@@ -217,6 +218,9 @@ CANARIES: dict[str, Canary] = {
     "a compaction that lets an aborted value win": Canary(
         "compaction", "kill", _aborts_that_compaction_does_not_know, ("lost", "do not end up")
     ),
+    "the same in a melee": Canary(
+        "melee", "kill", _aborts_that_compaction_does_not_know, ("lost", "do not end up")
+    ),
     "state topics that retention empties": Canary(
         "transactions",
         "kill",
@@ -245,6 +249,9 @@ CANARIES: dict[str, Canary] = {
     ),
     "start offsets that are not written down": Canary(
         "delete-records", "lost", _starts_that_are_not_written_down, ("was acknowledged",)
+    ),
+    "the same of a table that is written to": Canary(
+        "melee", "lost", _starts_that_are_not_written_down, ("was acknowledged",)
     ),
     "an append that lets the disk's errors through": Canary(
         "roll", "emfile", _errors_that_escape_from_an_append, ("Produce failed", "readers stand at")

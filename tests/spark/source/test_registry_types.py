@@ -7,12 +7,15 @@ import json
 import fastavro
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from headwater.client.errors import BadOption
 from headwater.schemas.model import AVRO, JSON, PROTOBUF, Schema
 from headwater.schemas.values.codecs import Found
 from headwater.spark.source.values.avro_columns import plan as avro_plan
 from headwater.spark.source.values.registry_types import ddl, row_columns
+from headwater.spark.source.values.schema import sql_columns, value_ddl
 
 ODD = ("a, b", "x<y", "a>b", "net (€)", "a`b", "a`: b", "``")
 
@@ -78,3 +81,16 @@ def test_what_doubles_and_is_no_column_is_read_value_by_value():
     fields = [{"name": "id", "type": "int"}, besides]
     written = fastavro.parse_schema({"type": "record", "name": "r", "fields": fields})
     assert avro_plan.plan(written, pa.struct({"id": pa.int32()})) is None
+
+
+@pytest.mark.parametrize("name", [*ODD, "net-price", "order"])
+def test_so_may_one_inside_of_another_for_spark_as_well(spark: SparkSession, name: str):
+    inner = {"type": "object", "properties": {name: {"type": "integer"}}}
+    several = {"type": "array", "items": inner}
+    several_named = {"type": "object", "additionalProperties": inner}
+    schema = found({name: {"type": "string"}, "in": inner, "l": several, "m": several_named})
+    row = StructType.fromDDL(f"value {ddl(schema)}")["value"].dataType
+    assert isinstance(row, StructType)
+    assert row.names == [name, "in", "l", "m"]
+    assert StructType.fromDDL(sql_columns(row)) == row
+    assert StructType.fromDDL(f"value {value_ddl(row.json(), 'json')}")["value"].dataType == row

@@ -66,7 +66,7 @@ async def _create(
 ) -> dict[str, Any]:
     partitions = _partitions(broker, asked)
     configs = _configs(asked)
-    await broker.topics.made(asked.name)
+    await broker.topics.reserved.over(asked.name)
     if validate_only:
         topic = broker.topics.check_new(asked.name, partitions, configs)
     else:

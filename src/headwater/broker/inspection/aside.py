@@ -45,7 +45,7 @@ class Aside:
 
     def move(self, path: Path) -> None:
         """Out of its place, durably; nothing happens if it is not there (any more)."""
-        if not path.exists():
+        if not os.path.lexists(path):
             return
         target = self._target(path)
         self._files.rename(path, target)
@@ -79,7 +79,7 @@ class Aside:
         target = self.path / path.relative_to(self._root)
         self._make(target.parent)
         number = 1
-        while target.exists():
+        while os.path.lexists(target):
             number += 1
             target = target.with_name(f"{path.name}.{number}")
         return target

@@ -111,6 +111,8 @@ class Facts:
     """As its own file has it or, where there is none, the checkpoint."""
     told_start: int = 0
     """As the checkpoint has it."""
+    told_end: int = 0
+    """How far the recovery points have it on disk; what is believed is the promise."""
     topic_id: uuid.UUID | None = None
     gaps: bool = False
     """Compaction may have taken offsets."""

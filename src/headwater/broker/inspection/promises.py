@@ -10,21 +10,9 @@ from pathlib import Path
 from headwater.broker import internal_topics
 from headwater.broker.inspection.facts import Facts, Place, Promise
 from headwater.broker.inspection.folder import Folder
-from headwater.broker.inspection.snapshots import SNAPSHOT
-from headwater.log import checkpoints
+from headwater.broker.inspection.snapshots import Untouched, whole_snapshots
+from headwater.log import checkpoints, extent
 from headwater.log.files import Files
-from headwater.log.recovery import stopped_at
-from headwater.log.segment import offset_named
-
-
-class _Untouched:
-    """Reads as a start does, to which an unreadable file is none, and sets nothing aside."""
-
-    def read_bytes(self, path: Path) -> bytes | None:
-        try:
-            return path.read_bytes()
-        except OSError:
-            return None
 
 
 def facts_of(folder: Folder, place: Place, *, gaps: bool, is_known: bool = True) -> Facts:
@@ -37,16 +25,17 @@ def facts_of(folder: Folder, place: Place, *, gaps: bool, is_known: bool = True)
     durable, is_valid = durable_offset(place.directory)
     if place.topic == internal_topics.CATALOGUE and not is_valid:
         durable = _told_otherwise(place.directory)
-    stopped = _stopped_at(place.directory) if folder.is_clean else 0
+    told = max(recovery.get(place.key, 0), durable)
     promise = Promise(
-        max(recovery.get(place.key, 0), durable, stopped),
-        is_valid or (folder.is_clean and (place.key in recovery or stopped > 0)),
+        _end(place.directory, told, folder.is_clean),
+        is_valid
+        or (folder.is_clean and (place.key in recovery or any(whole_snapshots(place.directory)))),
         folder.is_clean,
     )
-    kept = checkpoints.read_start_offset(_Untouched(), place.directory)
+    kept = checkpoints.read_start_offset(Untouched(), place.directory)
     told = folder.offset(checkpoints.START_OFFSETS, place.key)
     facts = Facts(place, promise, told if kept is None else kept)
-    facts.told_start = told
+    facts.told_start, facts.told_end = told, recovery.get(place.key, 0)
     told = folder.offset(checkpoints.CLEANED_OFFSETS, place.key)
     facts.gaps = gaps or told > 0 or (place.directory / checkpoints.CLEANED_OFFSET).exists()
     try:
@@ -73,19 +62,17 @@ def durable_offset(directory: Path) -> tuple[int, bool]:
     return offset, data == checkpoints.pack_durable_offset(offset)
 
 
-def _stopped_at(directory: Path) -> int:
+def _end(directory: Path, told: int, is_clean: bool) -> int:
     try:
-        return stopped_at(Files(), directory)
+        return extent.believed_end(Files(), Untouched(), directory, told, clean=is_clean)
     except OSError:
-        return 0
+        return told
 
 
 def _told_otherwise(directory: Path) -> int:
     """How far the catalogue was by the other files beside it; a start believes these, too."""
     try:
         known = checkpoints.read_epochs(Files(), directory)
-        names = [path.name for path in directory.iterdir() if path.name.endswith(SNAPSHOT)]
     except OSError:
         return 0
-    offsets = [each for name in names if (each := offset_named(name, SNAPSHOT)) is not None]
-    return max(known[-1][1] if known else 0, *offsets, 0)
+    return max(known[-1][1] if known else 0, *whole_snapshots(directory), 0)

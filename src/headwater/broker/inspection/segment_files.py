@@ -16,7 +16,7 @@ from headwater.broker.inspection.findings import Finding, Severity
 from headwater.broker.inspection.reader import Reader
 from headwater.broker.inspection.remedy import MoveAside, SetCheckpoint
 from headwater.broker.inspection.scan import Whole, scan, whole
-from headwater.log.checkpoints import START_OFFSETS
+from headwater.log.checkpoints import RECOVERY_POINTS, START_OFFSETS
 from headwater.log.segment import file_name, offset_named
 from headwater.log.swap import SWAP
 from headwater.record import batch as batches
@@ -99,6 +99,8 @@ def end_by_headers(file: SegmentFile) -> int:
 def start_findings(root: Path, facts: Facts, files: list[SegmentFile]) -> Iterator[Finding]:
     if facts.place.topic in internal_topics.NEVER_CUT and files:
         facts.start_offset = min(facts.start_offset, files[0].base_offset)
+    if facts.told_end > facts.promise.offset:
+        yield _wrong_end(root, facts)
     told, start = facts.told_start, facts.start_offset
     if told > start:
         yield _finding(
@@ -121,6 +123,20 @@ def start_findings(root: Path, facts: Facts, files: list[SegmentFile]) -> Iterat
             else "the next start would drop every record of this partition",
             files[0].base_offset,
         )
+
+
+def _wrong_end(root: Path, facts: Facts) -> Finding:
+    end, place = facts.promise.offset, facts.place
+    return Finding(
+        "end-disagrees",
+        Severity.NUISANCE,
+        place.where(""),
+        f"{RECOVERY_POINTS} has it on disk up to offset {facts.told_end}, and it ended at {end}",
+        "what has a checksum is believed, and the next start writes the other anew",
+        place.topic,
+        place.number,
+        remedy=SetCheckpoint(f"write {end}", root / RECOVERY_POINTS, place.key, end),
+    )
 
 
 def _nonsense(facts: Facts, files: list[SegmentFile]) -> int | None:

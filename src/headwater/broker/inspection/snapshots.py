@@ -7,15 +7,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from headwater.broker.inspection.facts import Facts
 from headwater.broker.inspection.findings import Finding, Severity
 from headwater.broker.inspection.remedy import MoveAside
 from headwater.broker.inspection.segments import unreadable
+from headwater.log import extent
+from headwater.log.files import Files
 from headwater.log.producers import Producers
 from headwater.log.segment import file_name, offset_named
 
 SNAPSHOT = ".snapshot"
+
+
+class Untouched:
+    """Reads as a start does, to which an unreadable file is none, and sets nothing aside."""
+
+    def read_bytes(self, path: Path) -> bytes | None:
+        try:
+            return path.read_bytes()
+        except OSError:
+            return None
+
+
+def whole_snapshots(directory: Path) -> list[int]:
+    """The offsets of those that are all there."""
+    try:
+        return extent.snapshots(Files(), Untouched(), directory)
+    except OSError:
+        return []
 
 
 @dataclass(slots=True)

@@ -119,7 +119,7 @@ class DeadLetters:
 
     async def _ensure(self, name: str) -> int:
         catalogue, topics = self._shares.node.catalogue, self._shares.node.topics
-        await topics.made(name)
+        await topics.reserved.over(name)
         if name not in catalogue.topics:
             partitions = self._shares.settings.get("num.partitions")
             try:

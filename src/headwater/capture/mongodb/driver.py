@@ -18,7 +18,7 @@ from bson.timestamp import Timestamp
 from pymongo.read_concern import ReadConcern
 
 from headwater.capture.errors import Gap, Interrupted, Misconfigured, SourceRefused
-from headwater.capture.mongodb.extended_json import from_json, to_json
+from headwater.capture.mongodb.extended_json import RAW, decoded, from_json, to_json
 from headwater.capture.mongodb.preflight import (
     Document,
     Facts,
@@ -51,9 +51,6 @@ class PymongoDriver:
                 connectTimeoutMS=min(20_000, 1_000 * silence_s),
                 retryReads=True,
                 tz_aware=True,
-                # A server takes years that Python does not know, and text that is not UTF-8.
-                datetime_conversion="DATETIME_AUTO",
-                unicode_decode_error_handler="replace",
             )
             database = pymongo.uri_parser.parse_uri(url)["database"]
         if not database:
@@ -149,10 +146,11 @@ class PymongoDriver:
         majority has: the rest may be rolled back, and no change stream would ever say so."""
         with plainly():
             majority = ReadConcern("majority")
-            table = self._database.get_collection(collection, read_concern=majority)
+            table = self._database.get_collection(collection, RAW, read_concern=majority)
             session, wanted = self._session, {} if where is None else from_json(where)
             if after is None:
-                return list(table.find(wanted, session=session).sort("_id", 1).limit(limit))
+                first = table.find(wanted, session=session).sort("_id", 1).limit(limit)
+                return [decoded(one) for one in first]
             last = from_json(after)
             if last == MaxKey():
                 return []
@@ -160,7 +158,8 @@ class PymongoDriver:
             documents = list(behind.sort("_id", 1).limit(limit + 1))
             if len(documents) <= 1:  # such bounds end before MaxKey
                 documents += table.find({"$and": [wanted, {"_id": MaxKey()}]}, session=session)
-        return [one for one in documents if to_json(one["_id"]) != after][:limit]
+            found = [decoded(one) for one in documents]
+        return [one for one in found if to_json(one["_id"]) != after][:limit]
 
     def watch(
         self, token: str | None, time: tuple[int, int], *, invalidated: bool, pre_images: bool
@@ -202,12 +201,12 @@ class PymongoDriver:
             pipeline.append({"$unset": "updateDescription"})
         with plainly(but=TOO_LARGE):
             # Of the whole database: what is renamed to a collection is no event of that collection.
-            self._stream = self._database.watch(pipeline, **start, **options)
+            self._stream = self._database.with_options(RAW).watch(pipeline, **start, **options)
             while True:
                 event = self._stream.try_next()
                 # pymongo has no public name for it; without it, batches wait for AWAIT_MS.
                 at_hand = bool(getattr(getattr(self._stream, "_cursor", None), "_data", True))
-                yield event, self._stream.resume_token, at_hand
+                yield event and decoded(event), self._stream.resume_token, at_hand
 
     def close(self) -> None:
         with contextlib.suppress(pymongo.errors.PyMongoError):

@@ -1,4 +1,4 @@
-"""MariaDB's character sets as Python reads them; pure, called by `values` and `snapshot`.
+"""MariaDB's character sets as Python reads them; called by `values` and `snapshot`.
 
 MariaDB's `latin1` is Windows-1252 whose five empty places are the C1 controls; the tests compare every
 byte of every 8-bit set below with what the server says. A set that is not here is refused by the
@@ -11,6 +11,7 @@ import codecs
 from collections.abc import Callable
 
 from headwater.capture.errors import SchemaUnknown
+from headwater.capture.mysql.connection import Connection
 
 BINARY = "binary"
 
@@ -72,3 +73,16 @@ def decoder(charset: str) -> Callable[[bytes], str]:
     if charset == "sjis":  # MariaDB reads its wide backslash as the plain one
         return lambda data: data.decode(name).replace("＼", "\\")
     return lambda data: data.decode(name)
+
+
+def by_collation(connection: Connection) -> dict[int, str]:
+    """Collation number → character set."""
+    try:
+        rows = connection.execute(
+            "SELECT ID, CHARACTER_SET_NAME "
+            "FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY"
+        )
+    except Exception:  # before MariaDB 10.10 that table had no numbers
+        asked = "SELECT ID, CHARACTER_SET_NAME FROM information_schema.COLLATIONS"
+        rows = connection.execute(asked)
+    return {int(number): str(name) for number, name in rows if number is not None and name}

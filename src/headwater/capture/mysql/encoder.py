@@ -170,44 +170,44 @@ class GroupEncoder:
             f'{first}{ts_ms},"snapshot":"false",{second[0]}{ts_ms}000,"ts_ns":{ts_ms}000000,{second[1]}'
             f'{self._server},"gtid":"{self._gtid}","file":"{self._file}","pos":{position},"row":'
         )
-        images = table.decoder.images(kind, data, body, end)
         name = table.name
         start, middle, count = self._numbering(name)
         order = self._order
         records = self._records
         before_count, encoder, row = len(records), table.encoder, 0
         # Three loops rather than one: what an insert costs is what a capture costs.
-        if kind in rows.WRITES:
-            for image in images:
-                order += 1
-                count += 1
-                source = f'{head}{row},"thread":null,"query":null}}'
-                rest = f"{start}{order}{middle}{count}}}" if middle else start
-                records.append(encoder.created(image, source, rest))
-                row += 1
-        elif kind in rows.UPDATES:
-            for before, after in zip(images[::2], images[1::2], strict=True):
-                order += 1
-                count += 1
-                source = f'{head}{row},"thread":null,"query":null}}'
-                rest = f"{start}{order}{middle}{count}}}" if middle else start
-                if encoder.moved(before, after):
-                    records += encoder.deleted(before, source, rest, after)
-                    order += 1  # it is two events to readers
+        for what, images in table.decoder.parts(kind, data, body, end):
+            if what in rows.WRITES:
+                for image in images:
+                    order += 1
                     count += 1
+                    source = f'{head}{row},"thread":null,"query":null}}'
                     rest = f"{start}{order}{middle}{count}}}" if middle else start
-                    records.append(encoder.arrived(before, after, source, rest))
-                else:
-                    records += encoder.updated(before, after, source, rest)
-                row += 1
-        else:
-            for image in images:
-                order += 1
-                count += 1
-                source = f'{head}{row},"thread":null,"query":null}}'
-                rest = f"{start}{order}{middle}{count}}}" if middle else start
-                records += encoder.deleted(image, source, rest)
-                row += 1
+                    records.append(encoder.created(image, source, rest))
+                    row += 1
+            elif what in rows.UPDATES:
+                for before, after in zip(images[::2], images[1::2], strict=True):
+                    order += 1
+                    count += 1
+                    source = f'{head}{row},"thread":null,"query":null}}'
+                    rest = f"{start}{order}{middle}{count}}}" if middle else start
+                    if encoder.moved(before, after):
+                        records += encoder.deleted(before, source, rest, after)
+                        order += 1  # it is two events to readers
+                        count += 1
+                        rest = f"{start}{order}{middle}{count}}}" if middle else start
+                        records.append(encoder.arrived(before, after, source, rest))
+                    else:
+                        records += encoder.updated(before, after, source, rest)
+                    row += 1
+            else:
+                for image in images:
+                    order += 1
+                    count += 1
+                    source = f'{head}{row},"thread":null,"query":null}}'
+                    rest = f"{start}{order}{middle}{count}}}" if middle else start
+                    records += encoder.deleted(image, source, rest)
+                    row += 1
         self._order = order
         self._counts[name] = count
         self._rows += row

@@ -198,10 +198,11 @@ _SOURCE_FIELDS = [
 
 
 def unique_key(
-    connection: Connection, database: str, table: str, columns: Sequence[str]
+    connection: Connection, database: str, table: str, columns: Sequence[str], row_end: str = ""
 ) -> tuple[int, ...]:
     """What both log as the key of a table that has no primary one, as places of its columns: the first
-    unique index of whole columns that are never null. Empty: there is none, or the table has just gone."""
+    unique index of whole columns that are never null. Empty: there is none, or the table has just gone.
+    `row_end` is part of each where a table keeps its old rows, and of no key that readers have."""
     quoted = ".".join("`" + part.replace("`", "``") + "`" for part in (database, table))
     try:
         rows = connection.execute(f"SHOW INDEX FROM {quoted}")
@@ -209,6 +210,8 @@ def unique_key(
         return ()
     indexes: dict[str, list[int]] = {}
     for _, non_unique, index, _, column, _, _, prefix, _, nullable, *_ in rows:
+        if column == row_end:
+            continue
         whole = not non_unique and prefix is None and nullable != "YES" and column in columns
         indexes.setdefault(index, []).append(columns.index(column) if whole else -1)
     return next((tuple(parts) for parts in indexes.values() if -1 not in parts), ())

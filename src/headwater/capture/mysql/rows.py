@@ -30,6 +30,8 @@ from headwater.capture.mysql.columns import Field
 from headwater.capture.mysql.events import packed_integer
 
 Image = tuple[Any, ...]
+Part = tuple[int, list[Image]]
+"""What kind of event, and the images of its rows."""
 ReadImages = Callable[[bytes, int, int, "list[Image]"], None]
 
 WRITES = frozenset((23, 30, 166, 169))
@@ -51,6 +53,10 @@ class RowDecoder:
         count = 1 if len(fields) < 251 else 3
         size = (len(fields) + 7) // 8
         self._sizes = {23: count + size, 24: count + 2 * size, 25: count + size}
+
+    def parts(self, kind: int, data: bytes, start: int, end: int) -> list[Part]:
+        """What an event does to rows, in its order."""
+        return [(kind, self.images(kind, data, start, end))]
 
     def images(self, kind: int, data: bytes, start: int, end: int) -> list[Image]:
         """The images of an event, whose body begins at `start`; of an update: before, after, in turn."""

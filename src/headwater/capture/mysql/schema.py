@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headwater.capture.errors import Misconfigured, SchemaUnknown
-from headwater.capture.mysql import charsets, flavor
+from headwater.capture.mysql import charsets, flavor, system_versions
 from headwater.capture.mysql import table_map as wire
 from headwater.capture.mysql.columns import Description, literal
 from headwater.capture.mysql.connection import Connection
@@ -45,7 +45,8 @@ _SIMPLE = {
     "inet6": Wire(wire.STRING, 16),
     "inet4": Wire(wire.STRING, 4),
 }
-_Told = tuple[str, str | None, int | None, int | None]  # name, engine, rows, bytes of a row
+_Told = tuple[str, str | None, int | None, int | None, int]
+"""Name, engine, rows, bytes of a row, whether it keeps its old rows."""
 _TEMPORAL = {"datetime": wire.DATETIME2, "timestamp": wire.TIMESTAMP2, "time": wire.TIME2}
 _GEOMETRIES = {
     *("geometry", "point", "linestring", "polygon"),
@@ -66,6 +67,8 @@ class Table:
     """The server's own estimate."""
     row_bytes: int = 0
     """So long is a row on average, likewise."""
+    row_end: str = ""
+    """The column that says until when a row holds, in a table that keeps its old rows (MariaDB)."""
 
 
 def read(
@@ -76,7 +79,8 @@ def read(
     tables = {
         row[0]: row
         for row in connection.execute(
-            "SELECT TABLE_NAME, ENGINE, TABLE_ROWS, AVG_ROW_LENGTH FROM information_schema.TABLES "
+            "SELECT TABLE_NAME, ENGINE, TABLE_ROWS, AVG_ROW_LENGTH, TABLE_TYPE = 'SYSTEM VERSIONED' "
+            "FROM information_schema.TABLES "
             "WHERE TABLE_SCHEMA = %s AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')",
             [database],
         )
@@ -95,14 +99,15 @@ def read(
     found = {name: _table(row, columns[name], dialect) for name, row in tables.items()}
     for name, table in [each for each in found.items() if not each[1].key]:
         shown = [column.name for column in table.columns]
-        found[name] = replace(table, key=flavor.unique_key(connection, database, name, shown))
+        key = flavor.unique_key(connection, database, name, shown, table.row_end)
+        found[name] = replace(table, key=key)
     return found
 
 
 _COLUMNS = (
     "SELECT c.TABLE_NAME, c.COLUMN_NAME, c.DATA_TYPE, c.COLUMN_TYPE, c.IS_NULLABLE, "
     "c.CHARACTER_SET_NAME, c.CHARACTER_OCTET_LENGTH, c.NUMERIC_PRECISION, c.NUMERIC_SCALE, "
-    "c.DATETIME_PRECISION, c.COLUMN_DEFAULT, c.EXTRA, k.SEQ_IN_INDEX "
+    "c.DATETIME_PRECISION, c.COLUMN_DEFAULT, c.EXTRA, c.GENERATION_EXPRESSION, k.SEQ_IN_INDEX "
     "FROM information_schema.COLUMNS c LEFT JOIN information_schema.STATISTICS k "
     "ON k.TABLE_SCHEMA = c.TABLE_SCHEMA AND k.TABLE_NAME = c.TABLE_NAME "
     "AND k.COLUMN_NAME = c.COLUMN_NAME AND k.INDEX_NAME = 'PRIMARY' "
@@ -111,8 +116,10 @@ _COLUMNS = (
 
 
 def _table(row: _Told, columns: list[Any], dialect: Dialect) -> Table:
-    name, engine, rows, row_bytes = row
-    numbered = [(row[-1], place) for place, row in enumerate(columns) if row[-1] is not None]
+    name, engine, rows, row_bytes, keeps_old = row
+    ends = [each[0] for each in columns if each[-2] == "ROW END"]
+    row_end = (*ends, system_versions.ROW_END)[0] if keeps_old else ""
+    numbered = [(each[-1], n) for n, each in enumerate(columns) if each[-1] and each[0] != row_end]
     return Table(
         name,
         tuple(_description(row, dialect) for row in columns),
@@ -120,11 +127,14 @@ def _table(row: _Told, columns: list[Any], dialect: Dialect) -> Table:
         engine or "",
         int(rows or 0),
         int(row_bytes or 0),
+        row_end,
     )
 
 
 def _description(row: Any, dialect: Dialect) -> Description:
-    name, kind, full, nullable, charset, octets, precision, scale, digits, default, extra, _ = row
+    name, kind, full, nullable, charset, octets, precision, scale, digits, default, extra, _, _ = (
+        row
+    )
     full = full.lower() if kind not in ("enum", "set") else full
     shape = _wire(kind, full, octets, precision, scale, digits)
     special = kind if kind in SPECIAL else ""
@@ -245,16 +255,3 @@ def _decoded(raw: tuple[bytes, ...] | None, charset: str | None) -> tuple[str, .
         return ()
     decode = charsets.decoder(charset or "utf8mb4")
     return tuple(decode(text) for text in raw)
-
-
-def charset_names(connection: Connection) -> dict[int, str]:
-    """Collation number → character set."""
-    try:
-        rows = connection.execute(
-            "SELECT ID, CHARACTER_SET_NAME "
-            "FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY"
-        )
-    except Exception:  # before MariaDB 10.10 that table had no numbers
-        asked = "SELECT ID, CHARACTER_SET_NAME FROM information_schema.COLLATIONS"
-        rows = connection.execute(asked)
-    return {int(number): str(name) for number, name in rows if number is not None and name}

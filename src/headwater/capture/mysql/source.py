@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 
 from headwater.capture.change import Batch, Lag, Position, Progress, begins_again
 from headwater.capture.config import CaptureConfig
-from headwater.capture.mysql import address, chunks, log_file, preflight, schema, stream
+from headwater.capture.mysql import address, charsets, chunks, log_file, preflight, schema, stream
 from headwater.capture.mysql import flavor as flavors
 from headwater.capture.mysql.assembly import Assembly
 from headwater.capture.mysql.cascades import Cascades
@@ -206,7 +206,7 @@ class MariaDBSource:
                 self._config,
                 name.lower() if folds else name,
                 now,
-                schema.charset_names(database),
+                charsets.by_collation(database),
                 self._style,
                 self._flavor(),
             )

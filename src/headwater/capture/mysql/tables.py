@@ -25,6 +25,7 @@ from headwater.capture.mysql.outbox_rows import Outbox
 from headwater.capture.mysql.rows import RowDecoder
 from headwater.capture.mysql.schema import Table
 from headwater.capture.mysql.selection import wanted_tables, without
+from headwater.capture.mysql.system_versions import CurrentRows, as_shown
 from headwater.capture.topic_names import shared, topic_of
 
 REMEMBERED_MAX = 1000
@@ -46,6 +47,7 @@ class CapturedTable:
         style: Style,
         transactional: bool,
         connector: str = "mariadb",
+        decoder: CurrentRows | None = None,
     ) -> None:
         self.name = name
         self.topic = topic_of(config.name, name)
@@ -53,7 +55,7 @@ class CapturedTable:
         self.key = tuple(key)
         self.transactional = transactional
         self.fields = tuple(values.field(column, style) for column in columns)
-        self.decoder = RowDecoder(self.fields)
+        self.decoder = decoder or RowDecoder(self.fields)
         shown = [field.column for field in self.fields]
         self.encoder = table_encoder(config, self.topic, shown, self.key, source_schema(connector))
         self.key_form = key_form(self.encoder)
@@ -231,18 +233,11 @@ class Tables:
     def _known(self, seen: table_map.TableMap) -> CapturedTable:
         self._used.add(seen.table)
         now = self.now.get(seen.table)
-        columns, key = schema.describe(seen, now, self._charset_names, self.trusted.get(seen.table))
+        logged = schema.describe(seen, now, self._charset_names, self.trusted.get(seen.table))
+        shown, row_end = (now.columns, now.row_end) if now is not None else ((), "")
+        columns, key, decoder = as_shown(logged, shown, row_end, self._style)
         transactional = now is None or now.engine.lower() in ("innodb", "rocksdb", "tokudb")
-        table = CapturedTable(
-            self._config,
-            self.database,
-            seen.table,
-            columns,
-            key,
-            self._style,
-            transactional,
-            self._flavor.connector,
-        )
+        table = self._table(seen.table, columns, key, transactional, decoder)
         latest = self.latest.get(seen.table)
         if latest is not None and latest.digest == table.digest:
             return latest
@@ -253,13 +248,15 @@ class Tables:
         return self.captured(self.now[name])
 
     def captured(self, now: Table) -> CapturedTable:
-        return CapturedTable(
-            self._config,
-            self.database,
-            now.name,
-            now.columns,
-            now.key,
-            self._style,
-            True,
-            self._flavor.connector,
-        )
+        return self._table(now.name, now.columns, now.key, True)
+
+    def _table(
+        self,
+        name: str,
+        columns: Sequence[Description],
+        key: Sequence[int],
+        transactional: bool,
+        decoder: CurrentRows | None = None,
+    ) -> CapturedTable:
+        known = self._config, self.database, name, columns, key, self._style, transactional
+        return CapturedTable(*known, self._flavor.connector, decoder)

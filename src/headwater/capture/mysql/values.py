@@ -62,14 +62,19 @@ def _integer(column: Description, _style: Style) -> Field:
 
 def _float(column: Description, _style: Style) -> Field:
     if column.wire.type == wire.DOUBLE:
-        return Field(shown(column, "double"), "d", convert=repr, from_text=_double_text)
+        kind = shown(column, "double")
+        return Field(kind, "d", convert=repr, from_text=_double_text, select=_WHOLE)
     return Field(
         shown(column, "float"),
         "f",
         convert=numbers.shortest_float,
         from_text=lambda text: numbers.shortest_float(float(text)),
-        select="{} + 0e0",  # the text of a FLOAT itself is cut to six digits
+        select=_WHOLE,
     )
+
+
+_WHOLE = "{} * 1e0"
+"""The text of a FLOAT itself is cut to six digits, that of a DOUBLE(M,D) to D; and 0 + -0 is 0."""
 
 
 def _double_text(text: bytes) -> str:

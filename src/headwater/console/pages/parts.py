@@ -106,11 +106,13 @@ class _Card:
                     self._state = StateWord()
                 self._since = ui.label().classes("hw-soft hw-small")
                 self._restarts = Said("hw-small hw-wrap")
-            self._buttons = PartButtons(visit, entry.name)
+            can_ask = visit.context.watch.parts.can_ask(entry.name)
+            self._buttons = PartButtons(visit, entry.name) if can_ask else None
 
     def update(self, now: Entry) -> None:
         self._state.set(now.state, TONES.get(now.state, "calm"))
-        self._buttons.update(now)
+        if self._buttons is not None:
+            self._buttons.update(now)
         since = duration(max(0.0, time.time() - now.since)) if now.since else ""
         by = f" by {now.asked_by}" if now.asked_by else f", process {now.pid}" if now.pid else ""
         self._since.set_text(f"for {since}{by}" if since else "")

@@ -28,20 +28,28 @@ class Parts:
         return (False, []) if self._folder is None else record.read(self._folder)
 
     def all(self) -> tuple[bool, Sequence[Entry]]:
-        """Processes, the bridges and webhooks within the edges, the views within the pipelines."""
+        """Processes, the bridges and webhooks within the edges, the views within the pipelines; and whatever
+        fails within the edges: a subscription by API has a name that the file does not have."""
         is_up, entries = self.read()
         if self._project is None or not is_up:
             return is_up, entries
         known = {each.name: each for each in entries}
         paused = control.read(control.folder_of(self._project)).paused
-        names = dict.fromkeys((*control.names_of(self._project), *paused))
         troubled = troubles.read(control.folder_of(self._project))
+        names = dict.fromkeys((*control.names_of(self._project), *paused, *troubled))
         inner = [
             _within(name, known, paused.get(name), troubled.get(name))
             for name in names
             if name not in known
         ]
         return is_up, [*entries, *inner]
+
+    def can_ask(self, name: str) -> bool:
+        """Whether it can be paused and restarted from here."""
+        if self._project is None:
+            return False
+        is_view = self._project.pipelines and name.startswith(control.VIEW)
+        return bool(is_view) or name in control.names_of(self._project)
 
     def failing(self) -> dict[str, str]:
         """What gets nothing done, and why: services of the edges, processes that end again and again."""

@@ -23,7 +23,7 @@ from headwater.edges.webhooks.account import Note
 from headwater.edges.webhooks.deliverer import NotNow
 from headwater.edges.webhooks.delivery import Place
 from headwater.edges.webhooks.member import Member
-from headwater.edges.webhooks.subscriber import begin_at_end, first_of, instance_of
+from headwater.edges.webhooks.subscriber import begin_at, first_of, instance_of
 
 GROUP = "headwater.alert."
 WAITING_MAX = 2000
@@ -76,7 +76,7 @@ class Follower:
     def _prepare(self) -> tuple[notices.Said, str]:
         held = self._log.ranges(self._alert.about)
         letters.ensure(self._log, notices.TOPIC, **notices.SETTINGS)
-        begin_at_end(self._log, GROUP + self._alert.name, self._alert.about)
+        begin_at("end", self._log, GROUP + self._alert.name, self._alert.about)
         said = notices.read(self._log, self._alert.name)
         for place in list(said.through):
             if said.through[place] >= held.get(place[1], (0, 0))[1]:

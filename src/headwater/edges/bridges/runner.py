@@ -29,11 +29,11 @@ from headwater.client.records import Record, record_of
 from headwater.edges import counts
 from headwater.edges.bridges import config as sections
 from headwater.edges.bridges import inbound
-from headwater.edges.bridges.config import END, Config
+from headwater.edges.bridges.config import Config
 from headwater.edges.bridges.contract import Bridge, Inbound, Outbound
 from headwater.edges.bridges.inbound import Storing
 from headwater.edges.schemas import Schemas
-from headwater.edges.webhooks.subscriber import begin_at_end, instance_of
+from headwater.edges.webhooks.subscriber import begin_at, instance_of
 from headwater.project.mistakes import BadProject
 
 if TYPE_CHECKING:
@@ -185,8 +185,7 @@ class Reading:
             "queued.max.messages.kbytes": QUEUE_KBYTES,
             "allow.auto.create.topics": False,
         }
-        if self._config.start == END:
-            begin_at_end(self._log, self._config.group, self._topic)
+        begin_at(self._config.start, self._log, self._config.group, self._topic)
         self._consumer = Consumer(settings)
         self._consumer.subscribe([self._topic])
 

@@ -3,7 +3,7 @@
     topic_routes, views.routes   what is asked for          session     one client, from first event to last
     transport                    the two ways out           hub, feed   one reader per topic, for all clients
     request, event_ids           the words of a request     channels, outbox   who gets what, within bounds
-    follower, history            the log, now and before    recent      what is kept in memory
+    follower, history            the log, now and before    recent, state   what is kept in memory
     wires, bodies                events as bytes            views       a view's changes as a topic
 
 Nothing is delivered twice and nothing left out: an event's id is the position behind it. A client that is too

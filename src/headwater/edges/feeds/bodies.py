@@ -20,6 +20,7 @@ import orjson
 
 from headwater.browse.decoder import Decoder
 from headwater.client.records import Record
+from headwater.edges import json_values
 from headwater.schemas.values.header import PREFIX_BYTES
 
 POSITION_HEADER = "headwater-position"
@@ -41,7 +42,7 @@ def of_record(record: Record, decoder: Decoder) -> bytes:
         shown["tombstone"] = True  # and not the value null, which is JSON
     if record.headers:
         shown["headers"] = [[name, _header(value)] for name, value in record.headers]
-    return orjson.dumps(shown)
+    return json_values.kept(shown)
 
 
 def of_row(record: Record, decoder: Decoder) -> bytes:
@@ -52,7 +53,7 @@ def of_row(record: Record, decoder: Decoder) -> bytes:
         **_field("row", record.value, record.topic, decoder),
         "position": None if position is None else position.decode("utf-8", "replace"),
     }
-    return orjson.dumps(shown)
+    return json_values.kept(shown)
 
 
 def gone(record: Record) -> Record:

@@ -2,14 +2,15 @@
 
     log ──Follower──▶ publish ──▶ recent, fold ──▶ channels ──▶ the clients' boxes
 
-Everything here happens on the event loop, between two awaits, so a client that joins sees exactly what is
-behind the position at that moment: what came before is in the log or in `recent`, what comes after goes to
-its box.
+Everything here happens on the event loop. What came is here from one moment on, between two awaits, so a
+client that joins sees exactly what is behind the position at that moment: what came before is in the log or
+in `recent`, what comes after goes to its box. To tell it to all channels may take several turns.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -20,13 +21,15 @@ from headwater.client.log import Log
 from headwater.client.records import Range, Record
 from headwater.edges import counts
 from headwater.edges.feeds.bodies import Body
-from headwater.edges.feeds.channels import DROPPED, Box, Change, Channel, Kind
+from headwater.edges.feeds.channels import DROPPED, Box, Channel, Kind
 from headwater.edges.feeds.event_ids import Offsets, text_of
 from headwater.edges.feeds.follower import Batch, Follower
-from headwater.edges.feeds.history import BUILD_BYTES, Readers
-from headwater.edges.feeds.recent import Fold, Recent
+from headwater.edges.feeds.history import BUILD_BYTES, Piece, Readers
+from headwater.edges.feeds.recent import Recent
 from headwater.edges.feeds.request import Ask, Remembering
+from headwater.edges.feeds.state import Change, Snapshot, State
 from headwater.edges.feeds.wires import Item, Wire
+from headwater.edges.memory_share import MemoryShare
 from headwater.errors import HeadwaterError
 
 RECENT_BYTES = 4 * 1024**2
@@ -34,6 +37,8 @@ RECENT_OFFSETS = 2000
 """How far back the reader begins: clients that come back after a restart of the edges find theirs."""
 STATE_BYTES = 256 * 1024**2
 PATIENCE_S = 15.0
+TURN_S = 0.01
+"""For which channels are told what came, before everybody else has a turn."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,14 @@ class Feed:
     """Of one topic. `start` it on the loop that it is for."""
 
     def __init__(
-        self, log: Log, topic: str, body: Body, readers: Readers, decoder: Decoder, bounds: Bounds
+        self,
+        log: Log,
+        topic: str,
+        body: Body,
+        readers: Readers,
+        decoder: Decoder,
+        bounds: Bounds,
+        states: MemoryShare,
     ) -> None:
         self.client, self.topic, self.body, self.readers = log, topic, body, readers
         self.decoder = decoder
@@ -57,12 +69,10 @@ class Feed:
         self.recent = Recent(bounds.recent_bytes)
         self.retention_ms: int | None = None
         """How long a deleted key's last word is kept; None where the topic is not compacted."""
-        self._bounds = bounds
         self._channels: dict[Kind, Channel] = {}
-        self._fold: Fold | None = None
-        self._folding: asyncio.Task[Fold] | None = None
-        self._pending: list[list[Item]] = []
+        self._state = State(topic, bounds.state_bytes, states)
         self._moved = asyncio.Event()
+        self._is_telling = self._is_due = False
         self._follower: Follower | None = None
         self.failure: HeadwaterError | None = None
 
@@ -89,8 +99,7 @@ class Feed:
     def stop(self, reason: str) -> None:
         if self._follower is not None:
             self._follower.stop()
-        if self._folding is not None:
-            self._folding.cancel()
+        self._state.close()
         for box in self.boxes():
             box.drop(reason)
         self._channels.clear()
@@ -125,16 +134,11 @@ class Feed:
                 hint="see what the broker logs, and come again",
             ) from None
 
-    async def folded(self) -> Fold:
-        """The latest record of each key, at `position`; RequestRefused where the topic has none such."""
+    async def snapshot(self) -> Snapshot:
+        """The latest record of each key, and where that is; RequestRefused where the topic has none such."""
         if self.failure is not None:
             raise self.failure
-        if self._fold is None:
-            if self._folding is None or self._folding.done():
-                self._folding = asyncio.create_task(self._build())
-            await asyncio.shield(self._folding)
-            assert self._fold is not None
-        return self._fold
+        return await self._state.snapshot(lambda: self.position, self._read)
 
     def join(self, ask: Ask, wire: Wire, box: Box, *, is_state: bool) -> None:
         """From now on, what is published is put into the box."""
@@ -160,6 +164,10 @@ class Feed:
     # ---- looked at by the hub, every moment ---------------------------------------------------------
 
     def beat(self) -> None:
+        """Once everybody has what came: it says how far they are."""
+        self._is_due = self._is_telling
+        if self._is_telling:
+            return
         id = text_of(self.position)
         for channel in self._channels.values():
             channel.beat(id)
@@ -172,38 +180,36 @@ class Feed:
 
     # ---- records come -----------------------------------------------------------------------------
 
-    def _publish(self, batch: Batch) -> None:
+    async def _publish(self, batch: Batch) -> None:
         if batch.added:
             self.recent.begin(dict.fromkeys(batch.added, 0))
         self.position = batch.position
         if batch.items:
             self.recent.add(batch.items)
-            self._to_channels(batch.items)
+            await self._to_channels(self._changes(batch.items))
         self._tell_moved()
 
-    def _to_channels(self, items: list[Item]) -> None:
-        if self._folding is not None and not self._folding.done():
-            self._pending.append(items)
-        changes = self._changes(items)
-        for channel in self._channels.values():
-            told = channel.publish(changes, knows_before=self._fold is not None)
-            counts.went(channel.wire.name, self.topic, told * len(channel.boxes))
+    async def _to_channels(self, changes: list[Change]) -> None:
+        """A few at a time: each has a filter of its own. Who joins meanwhile has what came from `recent`."""
+        knows, turn_s = self._state.is_known, time.monotonic() + TURN_S
+        self._is_telling = True
+        for channel, boxes in [(each, tuple(each.boxes)) for each in self._channels.values()]:
+            told = channel.publish(changes, boxes, knows_before=knows)
+            counts.went(channel.wire.name, self.topic, told * len(boxes))
+            if time.monotonic() > turn_s:
+                await asyncio.sleep(0)
+                turn_s = time.monotonic() + TURN_S
+        self._is_telling = False
+        if self._is_due:
+            self.beat()
         self._let_go()
 
     def _changes(self, items: list[Item]) -> list[Change]:
-        fold = self._fold
-        if fold is None:
-            return [(item, None) for item in items]
-        changes: list[Change] = []
         try:
-            for item in items:
-                changes.append((item, fold.get(item.record.key)))
-                fold.add((item,))
+            return self._state.changes(items)
         except HeadwaterError as error:
-            self._fold = None
             self._drop_state(str(error))
             return [(item, None) for item in items]
-        return changes
 
     def _drop_state(self, reason: str) -> None:
         for (_, _, is_state), channel in self._channels.items():
@@ -223,22 +229,8 @@ class Feed:
 
     # ---- the state of the topic -------------------------------------------------------------------
 
-    async def _build(self) -> Fold:
-        ends = dict(self.position)
-        self._pending = []
-        fold = Fold(self.topic, self._bounds.state_bytes)
-        try:
-            at: Offsets = dict.fromkeys(ends, 0)
-            while any(at[p] < end for p, end in ends.items()):
-                piece = await self.readers.piece(self.topic, at, ends, self._plain, BUILD_BYTES)
-                fold.add(piece.items)
-                at = piece.position
-            for items in self._pending:
-                fold.add(items)
-            self._fold = fold  # no await since the last batch was added
-        finally:
-            self._pending = []
-        return fold
+    async def _read(self, at: Mapping[int, int], ends: Mapping[int, int]) -> Piece:
+        return await self.readers.piece(self.topic, at, ends, self._plain, BUILD_BYTES)
 
     def _plain(self, records: list[Record], _at: Mapping[int, int]) -> list[Item]:
         return [Item(record, "", self._bodied(record)) for record in records]

@@ -25,6 +25,7 @@ from headwater.edges.feeds.history import Readers
 from headwater.edges.feeds.outbox import Outbox
 from headwater.edges.feeds.request import Ask
 from headwater.edges.feeds.session import Session
+from headwater.edges.feeds.state import STATES_BYTES
 from headwater.edges.feeds.wires import Wire
 from headwater.edges.memory_share import SHARE, MemoryShare
 from headwater.edges.workers import Workers
@@ -64,6 +65,7 @@ class Hub:
         self.is_ended = False
         self.pages = MemoryShare(PAGES_BYTES_MAX)
         """Of topics, and rows of views: those that wait to be taken."""
+        self.states = MemoryShare(STATES_BYTES, "the states of topics take too much memory")
         self.workers = Workers(PAGE_THREADS, PAGES_AT_ONCE, "pages")
 
     @property
@@ -94,8 +96,11 @@ class Hub:
         try:
             async with self.feed(topic, body) as feed:
                 session = Session(feed, ask, wire, box, is_state=is_state)
-                await session.begin()
-                yield session
+                try:
+                    await session.begin()
+                    yield session
+                finally:
+                    session.end()
         finally:
             box.close()
             self._boxes.discard(box)
@@ -146,7 +151,7 @@ class Hub:
         return await asyncio.shield(task)
 
     async def _start(self, topic: str, body: Body) -> Feed:
-        feed = Feed(self.log, topic, body, self.readers, self.decoder, self._bounds)
+        feed = Feed(self.log, topic, body, self.readers, self.decoder, self._bounds, self.states)
         with ExitStack() as undo:
             undo.callback(feed.stop, "it could not be started")
             await feed.start()

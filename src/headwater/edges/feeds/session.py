@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from functools import partial
 
 from headwater.client.places import END, located
 from headwater.client.records import Range, Record
@@ -22,11 +23,14 @@ from headwater.edges.feeds.channels import Box
 from headwater.edges.feeds.event_ids import Offsets, lost, placed, text_of
 from headwater.edges.feeds.feed import Feed
 from headwater.edges.feeds.request import Ask, Remembering
+from headwater.edges.feeds.state import Snapshot
 from headwater.edges.feeds.wires import Chunk, Item, Wire
 from headwater.errors import HeadwaterError
 
 QUIET_S = 5.0
 """A client that is behind, and whose filter keeps nothing, hears at least so often that it is alive."""
+SLICE_ITEMS = 2_000
+"""Of a snapshot, or of what is in memory: what a filter looks at in one turn of a thread."""
 _log = logging.getLogger("headwater.edges")
 
 
@@ -42,7 +46,7 @@ class Session:
         self._tests = ask.tests(Remembering(feed.decoder))
         self._at: Offsets = {}
         self._gaps: dict[int, Range] = {}
-        self._snapshot: list[Item] | None = None
+        self._snapshot: Snapshot | None = None
 
     # ---- where it starts --------------------------------------------------------------------------
 
@@ -55,9 +59,8 @@ class Session:
                 return
             wants_snapshot = True
         if wants_snapshot:
-            fold = await feed.folded()
-            # Both of one moment: nothing awaits between them.
-            self._snapshot, self._at = fold.items(self._fits), dict(feed.position)
+            self._snapshot = await feed.snapshot()
+            self._at = dict(self._snapshot.position)
             return
         await self._begin_at()
 
@@ -94,11 +97,17 @@ class Session:
         found = await feed.readers.run(lambda: located(feed.client, feed.topic, place, held))
         self._at = {**self._at, **found.offsets}
 
+    def end(self) -> None:
+        """It is told no snapshot any more."""
+        if self._snapshot is not None:
+            self._snapshot.left()
+            self._snapshot = None
+
     # ---- what it gets -----------------------------------------------------------------------------
 
     async def chunks(self) -> AsyncGenerator[Chunk, None]:
         try:
-            for chunk in self._first():
+            async for chunk in self._first():
                 yield chunk
             async for chunk in self._caught_up():
                 yield chunk
@@ -114,18 +123,32 @@ class Session:
         if self.box.dropped is not None:
             yield self._wire.event("dropped", {"reason": self.box.dropped})[0]
 
-    def _first(self) -> Iterator[Chunk]:
+    async def _first(self) -> AsyncIterator[Chunk]:
         wire = self._wire
         for partition, (first, end) in sorted(self._gaps.items()):
             yield wire.event("gap", {"partition": partition, "from": first, "to": end})[0]
         if self._snapshot is None:
             return
-        rows, self._snapshot = self._snapshot, None
         yield wire.event("snapshot", {})[0]
-        # Without ids: who loses the connection in the middle begins with the snapshot again.
-        bare = (Item(item.record, "", item.body) for item in rows)
-        yield from (chunk for chunk, _ in wire.records(bare))
-        yield wire.event("live", {"records": len(rows)}, text_of(self._at))[0]
+        count, spoke = 0, time.monotonic()
+        for start in range(0, len(self._snapshot.items), SLICE_ITEMS):
+            some = self._snapshot.items[start : start + SLICE_ITEMS]
+            rows = await self._beside(partial(self._chosen, some))
+            if self.box.dropped is not None or self.box.is_closed:
+                return
+            count += len(rows)
+            # Without ids: who loses the connection in the middle begins with the snapshot again.
+            for chunk, _ in wire.records(Item(row.record, "", row.body) for row in rows):
+                yield chunk
+                spoke = time.monotonic()
+            if time.monotonic() - spoke > QUIET_S:
+                yield wire.heartbeat("")[0]
+                spoke = time.monotonic()
+        self.end()
+        yield wire.event("live", {"records": count}, text_of(self._at))[0]
+
+    def _chosen(self, items: list[Item]) -> Iterator[Item]:
+        return (each for each in items if self._tests.fits(each.record))
 
     async def _caught_up(self) -> AsyncIterator[Chunk]:
         """Ends having joined the feed."""
@@ -137,8 +160,7 @@ class Session:
             if feed.recent.covers(self._at):
                 missed = feed.recent.behind(self._at)
                 feed.join(self._ask, wire, box, is_state=self._is_state)  # no await since `missed`
-                known = ((item.record, item.body) for item in missed)
-                for chunk, _ in wire.records(self._made(known, self._at)):
+                async for chunk in self._told(missed):
                     yield chunk
                 return
             piece = await feed.readers.piece(feed.topic, self._at, feed.position, self._listed)
@@ -149,6 +171,20 @@ class Session:
             if time.monotonic() - spoke > QUIET_S:
                 yield wire.heartbeat(text_of(self._at))[0]
                 spoke = time.monotonic()
+
+    async def _told(self, missed: list[Item]) -> AsyncIterator[Chunk]:
+        for start in range(0, len(missed), SLICE_ITEMS):
+            known = [(each.record, each.body) for each in missed[start : start + SLICE_ITEMS]]
+            items = await self._beside(partial(self._made, known, self._at))
+            self._at |= {record.partition: record.offset + 1 for record, _ in known}
+            for chunk, _ in self._wire.records(items):
+                yield chunk
+
+    async def _beside(self, made: Callable[[], Iterable[Item]]) -> list[Item]:
+        """In a thread, where a filter looks at each of many: everybody else would wait for it."""
+        if self._tests.is_empty:
+            return list(made())
+        return await self._feed.readers.run(lambda: list(made()))
 
     def _listed(self, records: list[Record], at: Mapping[int, int]) -> list[Item]:
         return list(self._made(((record, None) for record in records), at))
@@ -165,6 +201,3 @@ class Session:
             elif self._is_state and self._tests.is_mine(record):
                 ended = gone(record)
                 yield Item(ended, text_of(own), feed.body(ended, feed.decoder))
-
-    def _fits(self, item: Item) -> bool:
-        return self._tests.fits(item.record)

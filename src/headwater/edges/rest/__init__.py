@@ -1,10 +1,10 @@
-"""HTTP as people know it from Confluent's REST proxy and Redpanda's: /v3/clusters/… and /consumers/….
+"""HTTP as people know it from the REST proxies of Confluent and Redpanda: /v3/clusters/…, /consumers/…, v2.
 
     cluster, topics, topic_settings, groups
                         what there is, made and deleted       access       who may see and do what
-    records             records in, each with its outcome     answers      lists, links, errors in their form
+    records, records_v2 records in, each with its outcome     answers      lists, links, errors in their form
     consumers           records out by a consumer group       instances    those that are open, within bounds
-    instance, batch, formats
+    instance, batch, records_out
                         one member of a group; an answer of it; its records as JSON
 
 The routes of their own (`http_in`, `feeds`) do more: positions, idempotency keys, feeds that can be resumed.
@@ -22,6 +22,7 @@ from headwater.edges.context import Context
 from headwater.edges.rest import cluster, consumers, groups, records, topic_settings, topics
 from headwater.edges.rest.answers import ErrorForm as ErrorForm
 from headwater.edges.rest.instances import Instances
+from headwater.edges.rest.records_v2 import in_front as in_front
 from headwater.edges.services import Service
 
 _OPEN: weakref.WeakKeyDictionary[object, Instances] = weakref.WeakKeyDictionary()

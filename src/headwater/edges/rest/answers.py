@@ -38,6 +38,7 @@ ERROR_SCHEMA = {
     },
 }
 _PREFIXES = ("/v3/", "/consumers/")
+_V2_BODY = b"application/vnd.kafka."
 _OF_THE_GUARD = (400, 401, 403, 404, 408, 413, 422, 429, 503)
 Json = dict[str, object]
 Shape = TypeVar("Shape")
@@ -57,14 +58,20 @@ async def refusal(_request: Request, error: Exception) -> Response:
     return problem(error.status_code, str(error.detail), error_code=error.code)
 
 
+def is_v2(scope: Scope) -> bool:
+    """Whether it is a body of that proxy's, at a route that others have, too."""
+    kinds = (value for name, value in scope["headers"] if name == b"content-type")
+    return scope["method"] == "POST" and next(kinds, b"").strip().lower().startswith(_V2_BODY)
+
+
 class ErrorForm:
-    """An ASGI application around another: gives its problems (RFC 9457) below /v3 and /consumers the form."""
+    """An ASGI application around another: gives its problems (RFC 9457) to clients of the proxy the form."""
 
     def __init__(self, application: ASGIApp) -> None:
         self._application = application
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"].startswith(_PREFIXES):
+        if scope["type"] == "http" and (scope["path"].startswith(_PREFIXES) or is_v2(scope)):
             send = _Reformed(send).send
         await self._application(scope, receive, send)
 

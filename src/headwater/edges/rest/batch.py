@@ -9,10 +9,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import orjson
-
 from headwater.client.records import Record
-from headwater.edges.rest.formats import shown
+from headwater.edges import json_values
+from headwater.edges.rest.records_out import shown
 
 ANSWER_BYTES, ANSWER_BYTES_MAX = 1024**2, 8 * 1024**2
 """Unless told, and at most."""
@@ -43,7 +42,7 @@ class Batch:
 
     def add(self, record: Record) -> bool:
         """False: it has no room; the next answer begins with it."""
-        piece = orjson.dumps(shown(record, self._format))
+        piece = json_values.kept(shown(record, self._format))
         size = self._size + len(piece) + (1 if self._pieces else 0)
         if self._pieces and size > self._most:
             return False

@@ -33,9 +33,9 @@ from headwater.edges.rest.answers import (
     responses,
 )
 from headwater.edges.rest.batch import ANSWER_BYTES, ANSWER_BYTES_MAX
-from headwater.edges.rest.formats import FORMATS, RECORDS, accepts, media_type
 from headwater.edges.rest.instance import Instance, Options, Place
 from headwater.edges.rest.instances import Instances
+from headwater.edges.rest.records_out import FORMATS, RECORDS, accepts, media_type
 from headwater.edges.topics import Topics
 
 WAY = "consumers"

@@ -1,21 +1,10 @@
-"""Records as JSON, both ways; pure. In, as POST …/records has them: objects, one or many in a row.
+"""Records as JSON on their way in, as POST …/records has them: objects, one or many in a row; pure.
 
     {"partition_id": 0, "timestamp": "2026-11-17T06:00:00Z", "headers": [{"name": "trace", "value": "YTE="}],
      "key": {"type": "STRING", "data": "17"}, "value": {"type": "JSON", "data": {"total": 12.50}}}
 
 `data` of JSON is stored byte for byte as it was sent; of STRING as UTF-8; BINARY and headers are base64. A
 value that is missing or null is a tombstone, and so is null `data`.
-
-Out, for those who read by a consumer group, in the format that they chose:
-
-| format | key and value                                            |
-|--------|----------------------------------------------------------|
-| binary | base64                                                   |
-| json   | as they are, where they are JSON; a key also as its text |
-| string | as their text                                            |
-
-What does not fit stands beside it as base64 (`value_base64`), and holds up nobody: `null` is a tombstone only
-where there is no such field.
 """
 
 from __future__ import annotations
@@ -28,12 +17,9 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
-import orjson
 
 from headwater.client.publisher import Draft
-from headwater.client.records import Record
 from headwater.edges import json_values
-from headwater.edges.rest.answers import V2, Json
 
 RECORDS_MAX = 100_000
 """Of one request, and its headers: one takes as much memory as a record."""
@@ -42,7 +28,7 @@ TIMESTAMP_MAX = 253_402_300_799_999
 """The last millisecond of the year 9999: no calendar shows a later one."""
 _TYPES = ("BINARY", "JSON", "STRING")
 _WITH_SCHEMA = ("AVRO", "JSONSCHEMA", "PROTOBUF")
-_SPACE = " \t\r\n"
+SPACE = " \t\r\n"
 
 
 class _Data(msgspec.Struct):
@@ -78,19 +64,35 @@ class Produced(NamedTuple):
     value_type: str | None
 
 
-class _Wrong(Exception):
+class Wrong(Exception):
     """What is wrong with one record."""
 
 
 def read(body: bytes, now_ms: int) -> Iterator[Produced | Bad]:
     """In order; `now_ms` is the time of those that have none. Behind what is no JSON, nothing is read."""
+    count = 0
+    for piece in pieces(body, SPACE):
+        if isinstance(piece, Bad):
+            yield piece
+            return
+        found = _one(piece, now_ms)
+        count += 1 if isinstance(found, Bad) else 1 + len(found.draft.headers)
+        if count > RECORDS_MAX:
+            said = f"a request has at most {RECORDS_MAX} records and headers: send another"
+            yield Bad(BAD_RECORD, said)
+            return
+        yield found
+
+
+def pieces(body: bytes, between: str) -> Iterator[str | Bad]:
+    """The values in a row, with any of these characters between them; the last may be where JSON ends."""
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
         yield Bad(BAD_JSON, f"the body is no UTF-8: {error.reason} at byte {error.start}")
         return
     is_much = json_values.many(body) is not None
-    place, count = _behind_space(text, 0), 0
+    place = _behind(text, 0, between)
     while place < len(text):
         try:
             end = (
@@ -99,14 +101,8 @@ def read(body: bytes, now_ms: int) -> Iterator[Produced | Bad]:
         except (ValueError, RecursionError) as error:
             yield Bad(BAD_JSON, f"no JSON at character {place}: {error}")
             return
-        found = _one(text[place:end], now_ms)
-        count += 1 if isinstance(found, Bad) else 1 + len(found.draft.headers)
-        if count > RECORDS_MAX:
-            said = f"a request has at most {RECORDS_MAX} records and headers: send another"
-            yield Bad(BAD_RECORD, said)
-            return
-        yield found
-        place = _behind_space(text, end)
+        yield text[place:end]
+        place = _behind(text, end, between)
 
 
 def _one(text: str, now_ms: int) -> Produced | Bad:
@@ -116,8 +112,8 @@ def _one(text: str, now_ms: int) -> Produced | Bad:
         value, value_type = _bytes("value", sent.value)
         headers = [(each.name, _header(each)) for each in sent.headers or ()]
         at_ms = _timestamp(sent.timestamp, now_ms)
-        draft = Draft(key, value, headers, _partition(sent.partition_id), at_ms)
-    except _Wrong as error:
+        draft = Draft(key, value, headers, partition_of(sent.partition_id), at_ms)
+    except Wrong as error:
         return Bad(BAD_RECORD, str(error))
     except msgspec.ValidationError as error:
         return Bad(BAD_RECORD, f"the record does not fit: {error}")
@@ -131,21 +127,24 @@ def _bytes(what: str, given: _Data | None) -> tuple[bytes | None, str | None]:
         return None, None
     kind = (given.type or "").upper()
     if kind in _WITH_SCHEMA:
-        raise _Wrong(f"{what}: {kind} needs a schema registry: encode it, and send it as BINARY")
+        raise Wrong(f"{what}: {kind} needs a schema registry: encode it, and send it as BINARY")
     if kind not in _TYPES:
-        raise _Wrong(f"{what}: the type is BINARY, JSON or STRING, not {given.type!r:.50}")
-    if kind == "JSON":
-        return bytes(given.data), kind
+        raise Wrong(f"{what}: the type is BINARY, JSON or STRING, not {given.type!r:.50}")
+    return (bytes(given.data) if kind == "JSON" else bytes_of(what, given.data, kind)), kind
+
+
+def bytes_of(what: str, given: msgspec.Raw, kind: str) -> bytes:
+    """Of a text: its UTF-8, or what it is the base64 of."""
     try:
-        text = msgspec.json.decode(given.data, type=str)
+        text = msgspec.json.decode(given, type=str)
     except msgspec.ValidationError:
-        raise _Wrong(f"{what}: data of {kind} is a text in quotes") from None
-    return (text.encode() if kind == "STRING" else _base64(what, text)), kind
+        raise Wrong(f"{what}: data of {kind} is a text in quotes") from None
+    return text.encode() if kind == "STRING" else _base64(what, text)
 
 
 def _header(given: _Header) -> bytes | None:
     if not given.name:
-        raise _Wrong("a header has no name")
+        raise Wrong("a header has no name")
     return None if given.value is None else _base64(f"the header {given.name[:50]}", given.value)
 
 
@@ -153,12 +152,12 @@ def _base64(what: str, text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise _Wrong(f"{what} is no base64") from None
+        raise Wrong(f"{what} is no base64") from None
 
 
-def _partition(given: int | None) -> int | None:
+def partition_of(given: int | None) -> int | None:
     if given is not None and not 0 <= given < 2**31:
-        raise _Wrong(f"partition_id is 0 or more, not {given}")
+        raise Wrong(f"partition_id is 0 or more, not {given}")
     return given
 
 
@@ -167,7 +166,7 @@ def _timestamp(given: str | int | None, now_ms: int) -> int:
         return now_ms
     found = given if isinstance(given, int) else _milliseconds(given)
     if not 0 < found <= TIMESTAMP_MAX:
-        raise _Wrong("timestamp lies outside of 1970 to 9999")
+        raise Wrong("timestamp lies outside of 1970 to 9999")
     return found
 
 
@@ -175,85 +174,16 @@ def _milliseconds(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise _Wrong("timestamp is no time as in 2026-11-17T06:00:00Z") from None
+        raise Wrong("timestamp is no time as in 2026-11-17T06:00:00Z") from None
     moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return round((moment - _EPOCH).total_seconds() * 1000)
 
 
-def _behind_space(text: str, place: int) -> int:
-    while place < len(text) and text[place] in _SPACE:
+def _behind(text: str, place: int, passed: str) -> int:
+    while place < len(text) and text[place] in passed:
         place += 1
     return place
 
 
 _DECODER = json.JSONDecoder()
 _EPOCH = datetime.fromtimestamp(0, UTC)
-
-
-# ---- out ----
-
-FORMATS = ("binary", "json", "string")
-RECORDS: Json = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "required": ["topic", "key", "value", "partition", "offset"],
-        "properties": {
-            "topic": {"type": "string"},
-            "partition": {"type": "integer"},
-            "offset": {"type": "integer"},
-            "timestamp": {"type": "integer"},
-        },
-    },
-}
-
-
-def media_type(format: str) -> str:
-    return f"application/vnd.kafka.{format}.v2+json"
-
-
-def accepts(header: str, format: str) -> bool:
-    """Whether a client that sends this `Accept` takes the format of its instance."""
-    kinds = [each.partition(";")[0].strip().lower() for each in header.split(",")]
-    taken = ("", "*/*", "application/*", "application/json", V2, media_type(format))
-    return any(kind in taken for kind in kinds)
-
-
-def shown(record: Record, format: str) -> Json:
-    found: Json = {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp_ms,
-        **_field("key", record.key, format),
-        **_field("value", record.value, format),
-    }
-    if record.headers:
-        found["headers"] = [
-            {"name": name, "value": None if value is None else _text(value)}
-            for name, value in record.headers
-        ]
-    return found
-
-
-def _field(name: str, data: bytes | None, format: str) -> Json:
-    if data is None:
-        return {name: None}
-    if format == "binary":
-        return {name: _text(data)}
-    if format == "json":
-        try:
-            orjson.loads(data)
-            return {name: orjson.Fragment(data)}
-        except orjson.JSONDecodeError:
-            pass
-    if format == "string" or name == "key":
-        try:
-            return {name: data.decode()}
-        except UnicodeDecodeError:
-            pass
-    return {name: None, f"{name}_base64": _text(data)}
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode()

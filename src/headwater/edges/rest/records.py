@@ -7,7 +7,7 @@ order, those that are no good left out, and answered by as many objects in the s
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import orjson
@@ -80,7 +80,7 @@ _ANSWER: Json = {
 
 
 def add_routes(router: APIRouter, context: Context) -> None:
-    cluster, producing = Cluster(context), _Producing(context)
+    cluster, producing = Cluster(context), Producing(context)
 
     async def post(request: Request, cluster_id: str, topic_name: str) -> Response:
         check_topic(request, topic_name, "write")
@@ -93,7 +93,7 @@ def add_routes(router: APIRouter, context: Context) -> None:
     Route("POST", path, said, _ANSWER, body=_BODY, more=(415,)).add(router, post)
 
 
-class _Producing:
+class Producing:
     """From a body to what became of each record."""
 
     def __init__(self, context: Context) -> None:
@@ -103,7 +103,7 @@ class _Producing:
     async def answer(
         self, cluster_id: str, topic: str, body: bytes, incoming: Incoming
     ) -> Response:
-        found = await self._taken_apart(topic, body)
+        found = await self.taken_apart(topic, body, lambda: read(body, _now_ms()))
         if not found:
             raise RestError(400, "the body is empty: send a JSON object for each record")
         # Before anything is stored: then it can be refused.
@@ -117,17 +117,20 @@ class _Producing:
         said = await self._context.parsers.run(lambda: together(cluster_id, topic, found, stored))
         return Pieces(said, "application/json", self._context.edges.limits.slow_seconds)
 
-    async def _taken_apart(self, topic: str, body: bytes) -> list[Produced | Bad]:
+    async def taken_apart(
+        self, topic: str, body: bytes, records: Callable[[], Iterable[Produced | Bad]]
+    ) -> list[Produced | Bad]:
+        """As the topic's schema has them, if it has one."""
+
+        def checked() -> list[Produced | Bad]:
+            return [self._checked(topic, each) for each in records()]
+
         schema = self._schemas.get(topic)
         if schema is not None and schema.is_stored_otherwise:  # a registry may have to be asked
-            return await self._context.asking.run(lambda: self._read(topic, body))
+            return await self._context.asking.run(checked)
         if len(body) < AT_ONCE_BYTES:
-            return self._read(topic, body)
-        return await self._context.parsers.run(lambda: self._read(topic, body))
-
-    def _read(self, topic: str, body: bytes) -> list[Produced | Bad]:
-        now_ms = time.time_ns() // 1_000_000
-        return [self._checked(topic, each) for each in read(body, now_ms)]
+            return checked()
+        return await self._context.parsers.run(checked)
 
     def _checked(self, topic: str, each: Produced | Bad) -> Produced | Bad:
         if isinstance(each, Bad):
@@ -139,6 +142,10 @@ class _Producing:
         if value is each.draft.value:
             return each
         return each._replace(draft=replace(each.draft, value=value))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def together(

@@ -31,7 +31,7 @@ from headwater.edges.subscriptions.directory import now_ms
 from headwater.edges.subscriptions.entry import Entry, Signing, new_id, new_salt
 from headwater.edges.subscriptions.runner import Runner
 from headwater.edges.tokens import Need
-from headwater.edges.webhooks.subscriber import begin_at_end
+from headwater.edges.webhooks.subscriber import begin_at
 
 BODY_BYTES_MAX = 64 * 1024
 PINGS_MAX = 4
@@ -107,9 +107,10 @@ class _Routes:
         entry = msgspec.convert({**msgspec.structs.asdict(new), **told}, Entry)
         await self._directory.check_new(entry)
         await self._appender.topics.find(new.topic)  # NotThere, before it is made
-        if entry.start == "end":  # of this moment, and not of when the delivery has begun
-            group = upkeep.group_of(entry)
-            await self._ask(lambda: begin_at_end(self._log, group, entry.topic))
+        group = upkeep.group_of(
+            entry
+        )  # at the end of this moment, not of when the delivery has begun
+        await self._ask(lambda: begin_at(entry.start, self._log, group, entry.topic))
         try:
             await self._directory.add(entry)
         except (Conflict, Invalid, Overloaded):  # nothing was written

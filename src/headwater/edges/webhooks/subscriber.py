@@ -16,9 +16,9 @@ from typing import Any
 from headwater.browse.decoder import Decoder
 from headwater.browse.filters import Filter
 from headwater.client import groups
-from headwater.client.errors import InstanceFenced, NotThere
+from headwater.client.errors import InstanceFenced, NotThere, RequestRefused
 from headwater.client.log import Log
-from headwater.client.places import END
+from headwater.client.places import BEGINNING, END
 from headwater.edges import counts
 from headwater.edges.appender import Appender
 from headwater.edges.webhooks import letters
@@ -146,8 +146,7 @@ class Subscriber:
             letters.ensure(self._log, self._wanted.topic, **self._wanted.made_with)
         instance = instance_of(self._log, self._instance, self._wanted.topic)
         letters.ensure(self._log, self._dead, self._again)
-        if self._wanted.start == "end":
-            begin_at_end(self._log, self._wanted.group, self._wanted.topic)
+        begin_at(self._wanted.start, self._log, self._wanted.group, self._wanted.topic)
         return instance
 
     async def _bury(self, delivery: Delivery, reason: str) -> None:
@@ -215,13 +214,17 @@ def instance_of(log: Log, edges: str, topic: str) -> str:
     return f"{edges}.{topic}.{len(log.partitions(topic))}"
 
 
-def begin_at_end(log: Log, group: str, topic: str) -> None:
-    """Of a group that has no position yet; partitions that come later are read from their beginning."""
+def begin_at(start: str, log: Log, group: str, topic: str) -> None:
+    """Of a group that has no position yet; partitions that come later are read from their beginning.
+
+    Also where that is the beginning, at which it is read anyhow: without a position nobody sees its lag.
+    """
     try:
         known = groups.named(log, group).partitions
     except NotThere:
         known = ()
     if any(each.topic == topic and each.committed is not None for each in known):
         return
-    planned = groups.plan_reset(log, group, groups.Reset(END), [topic])
-    groups.apply_reset(log, planned)
+    reset = groups.Reset(END if start == "end" else BEGINNING)
+    with contextlib.nullcontext() if start == "end" else contextlib.suppress(RequestRefused):
+        groups.apply_reset(log, groups.plan_reset(log, group, reset, [topic]))

@@ -15,10 +15,12 @@ LOGICAL_TYPE_MISMATCH  of the specification, and not of Avro's libraries: decima
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from headwater.schemas.avro.types import MISSING, Field, Type
 from headwater.schemas.bounds import DIFFERENCES_MAX
+from headwater.schemas.effort import Effort
 from headwater.schemas.model import Difference
 
 _PROMOTED = {
@@ -31,20 +33,22 @@ _PROMOTED = {
 
 
 def differences(reader: Type, writer: Type) -> list[Difference]:
-    comparison = _Comparison()
+    comparison = _Comparison({}, Effort())
     comparison.compare(reader, writer, "/")
     return comparison.found
 
 
 class _Comparison:
-    def __init__(self, branches: dict[tuple[int, int], bool] | None = None) -> None:
+    def __init__(self, branches: dict[tuple[int, int], bool], effort: Effort) -> None:
         self.found: list[Difference] = []
+        self._effort = effort
         self._seen: set[tuple[int, int]] = set()
         """Records that are being compared: a recursive type comes back to itself."""
-        self._branches = {} if branches is None else branches
+        self._branches = branches
         """Pairs of branches, and whether the one reads the other; while that is looked at, that it does."""
 
     def compare(self, reader: Type, writer: Type, path: str) -> None:
+        self._effort.step()
         if len(self.found) >= DIFFERENCES_MAX:
             return
         if writer.kind == "union":
@@ -109,7 +113,7 @@ class _Comparison:
         if pair not in self._branches:
             before = len(self._branches)
             self._branches[pair] = True
-            inside = _Comparison(self._branches)
+            inside = _Comparison(self._branches, self._effort)
             inside.compare(reader, writer, "/")
             if inside.found:
                 # What was found to be readable since may have been so only because this was taken to be.
@@ -121,11 +125,13 @@ class _Comparison:
 
     def _fields(self, reader: Type, writer: Type, path: str) -> None:
         known = {each.name: each for each in writer.fields}
-        meant = {each.name: _meant(each, reader, known) for each in reader.fields}
+        own = {each.name for each in reader.fields}
+        meant = {each.name: _meant(each, own, known) for each in reader.fields}
+        often = Counter(name for names in meant.values() for name in names)
         for number, field in enumerate(reader.fields):
+            self._effort.step()
             names = meant[field.name]
-            others = (each for name, each in meant.items() if name != field.name)
-            if len(names) > 1 or any(names & each for each in others):
+            if len(names) > 1 or any(often[name] > 1 for name in names):
                 self._say("AMBIGUOUS_ALIAS", f"{path}/{number}",
                           f"The field '{field.name}' at path '{{path}}' in the {{reader}} schema and its "
                           "aliases are not of exactly one field in the {writer} schema",
@@ -185,12 +191,13 @@ def _alike(reader: Type, writer: Type) -> bool:
     return _same_name(reader, writer) or writer.simple_name in aliases
 
 
-def _meant(field: Field, reader: Type, known: Mapping[str, Field]) -> set[str]:
-    """The written fields that some library would take for it: by its name, else by its aliases."""
+def _meant(field: Field, own: set[str], known: Mapping[str, Field]) -> set[str]:
+    """The written fields that some library would take for it: by its name, else by its aliases. `own`: the
+    names of all fields beside it."""
     aliased = {name for name in field.aliases if name in known and name != field.name}
     if field.name not in known:
         return aliased
-    return {field.name, *aliased.difference(each.name for each in reader.fields)}
+    return {field.name, *(aliased - own)}
 
 
 def _fits(branch: Type, writer: Type) -> bool:

@@ -5,7 +5,7 @@ are Confluent's; `OPEN` objects (no additionalProperties, no patternProperties) 
 property that is *added* to one may meet data of another kind, while removing it never does; with closed
 ones it is the other way round.
 
-The comparison walks both schemas together; `WORK_MAX` steps are the most, as alternatives inside of
+The comparison walks both schemas together, within the bounds of `effort`, as alternatives inside of
 alternatives would else take for ever.
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from headwater.schemas.bounds import DIFFERENCES_MAX
-from headwater.schemas.errors import InvalidSchema
+from headwater.schemas.effort import Work
 from headwater.schemas.json_schema import sentences
 from headwater.schemas.json_schema.rules import documents, enums, keywords, patterns, scalars
 from headwater.schemas.json_schema.rules.attributes import (
@@ -34,8 +34,6 @@ from headwater.schemas.json_schema.rules.pairs import matched
 from headwater.schemas.json_schema.shapes import SEVERAL, Node, Shape, only_word, shape_of
 from headwater.schemas.model import Difference
 
-WORK_MAX = 50_000
-
 
 def differences(was: Node, now: Node) -> list[Difference]:
     comparison = _Comparison()
@@ -44,25 +42,10 @@ def differences(was: Node, now: Node) -> list[Difference]:
     return comparison.found[:DIFFERENCES_MAX]
 
 
-class _Work:
-    """Shared by a comparison and those inside of it."""
-
-    def __init__(self) -> None:
-        self.steps = 0
-        self.open: set[tuple[int, int]] = set()
-
-    def step(self) -> None:
-        self.steps += 1
-        if self.steps > WORK_MAX:
-            raise InvalidSchema(
-                "The schema has too many alternatives to be compared with the others"
-            )
-
-
 class _Comparison:
-    def __init__(self, work: _Work | None = None) -> None:
+    def __init__(self, work: Work | None = None) -> None:
         self.found: list[Difference] = []
-        self._work = work or _Work()
+        self._work = work or Work()
 
     def say(self, kind: str, path: str) -> None:
         if kind not in sentences.COMPATIBLE:
@@ -139,7 +122,7 @@ class _Comparison:
             self.say("PRODUCT_TYPE_EXTENDED" if now.kind == "allOf" else "SUM_TYPE_EXTENDED", here)
         elif len(was.parts) > len(now.parts):
             self.say("PRODUCT_TYPE_NARROWED" if now.kind == "allOf" else "SUM_TYPE_NARROWED", here)
-        only = Only(was, now) if now.kind == "oneOf" else None
+        only = self._only(was, now)
         pairs = {
             number: [
                 other
@@ -151,8 +134,11 @@ class _Comparison:
         if matched(pairs) < min(len(was.parts), len(now.parts)):
             self.say("COMBINED_TYPE_SUBSCHEMAS_CHANGED", here)
 
+    def _only(self, was: Shape, now: Shape) -> Only | None:
+        return Only(was, now, self._work.look) if now.kind == "oneOf" else None
+
     def _is_one_of(self, was: Shape, now: Shape, path: str) -> bool:
-        only = Only(was._replace(kind="", parts=(was.node,)), now) if now.kind == "oneOf" else None
+        only = self._only(was._replace(kind="", parts=(was.node,)), now)
         return any(
             self._allows(was.node, each, path) and (only is None or only.holds(0, number))
             for number, each in enumerate(now.parts)

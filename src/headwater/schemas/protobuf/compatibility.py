@@ -25,6 +25,7 @@ from google.protobuf.descriptor_pb2 import (
 )
 
 from headwater.schemas.bounds import DIFFERENCES_MAX
+from headwater.schemas.effort import Effort
 from headwater.schemas.model import Difference
 
 _F = FieldDescriptorProto
@@ -120,6 +121,7 @@ class _Messages:
 class _Comparison:
     def __init__(self, reader: _Messages, writer: _Messages) -> None:
         self._reader, self._writer = reader, writer
+        self._effort = Effort()
         self.found: list[Difference] = []
         self._types: dict[tuple[str, str], bool] = {}
         """Messages that fields are of, and whether the one reads the other; while it is looked at, that it
@@ -146,6 +148,7 @@ class _Comparison:
                 self._of_message(now[was.name], was, here)
 
     def _of_message(self, reader: DescriptorProto, writer: DescriptorProto, path: str) -> None:
+        self._effort.step()
         now = {each.number: each for each in reader.field}
         was = {each.number: each for each in writer.field}
         self._oneofs(reader, writer, path)
@@ -207,7 +210,7 @@ class _Comparison:
         if pair not in self._types:
             self._types[pair] = True
             inside = _Comparison(self._reader, self._writer)
-            inside._types = self._types
+            inside._types, inside._effort = self._types, self._effort
             inside._of_message(self._reader.known[reader], self._writer.known[writer], path)
             self._types[pair] = not inside.found
         if not self._types[pair]:

@@ -15,11 +15,12 @@ import fastavro
 
 from headwater.schemas.model import Imported
 from headwater.schemas.values import exact
-from headwater.schemas.values.avro_types import Kind, reader_of
+from headwater.schemas.values.avro_types import Kind, converting, reader_of
 from headwater.schemas.values.errors import NotOfItsSchema
 from headwater.schemas.values.fit import avro_defaults
 from headwater.schemas.values.fit.avro import Fit
 from headwater.schemas.values.header import Json
+from headwater.schemas.values.logical_types import reinterpreted
 
 _SHOWN = 300
 _MISFITS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
@@ -52,11 +53,13 @@ class AvroCodec:
         for_columns: bool = False,
     ) -> None:
         self._schema = parsed(text, imported)
-        self._reader = None if reader is None else parsed(*reader)
+        known = None if reader is None else parsed(*reader)
+        written = reinterpreted(self._schema, known)
+        self._reader = None if known is None else converting(known, for_columns=for_columns)
         if self._reader is not None:
             avro_defaults.settle(self._reader)
         self._fit = Fit(self._schema)
-        self._read = reader_of(self._schema, for_columns=for_columns)
+        self._read = reader_of(written, for_columns=for_columns)
 
     def decode(self, body: bytes) -> Json:
         try:

@@ -83,13 +83,7 @@ def reader_of(schema: Kind, *, for_columns: bool = False) -> Reader:
     if any(types.is_empty(each) for each in types.items(schema)) or free > FREE_MAX:
         return _refuse_endless
     reader = _read_py.schemaless_reader if types.hold_themselves() else fastavro.schemaless_reader
-    own = copy.deepcopy(schema)
-    for root in [own, *named_in(own).values()]:
-        for kind in types.parts(root):
-            if (means := logical_of(kind)) == "decimal":
-                kind["logicalType"] = _DECIMAL
-            elif for_columns and means in _TIMES:
-                del kind["logicalType"]
+    own = converting(copy.deepcopy(schema), for_columns=for_columns)
 
     def read(data: io.BytesIO, _: Kind, read_as: Kind) -> Json:
         size = data.getbuffer().nbytes
@@ -98,6 +92,19 @@ def reader_of(schema: Kind, *, for_columns: bool = False) -> Reader:
         return cast("Reader", reader)(data, own, read_as)
 
     return read
+
+
+def converting(schema: Kind, *, for_columns: bool) -> Kind:
+    """The schema itself, with the logical types that fastavro is to make of values; see `reader_of`."""
+    named = named_in(schema)
+    types = _Types(named)
+    for root in [schema, *named.values()]:
+        for kind in types.parts(root):
+            if (means := logical_of(kind)) == "decimal":
+                kind["logicalType"] = _DECIMAL
+            elif for_columns and means in _TIMES:
+                del kind["logicalType"]
+    return schema
 
 
 def _decimal(data: bytes, written: Kind, _: Kind) -> Decimal:

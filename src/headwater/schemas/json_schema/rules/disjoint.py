@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from headwater.schemas.json_schema.rules.attributes import (
     enum_values,
     is_of,
@@ -14,6 +16,8 @@ from headwater.schemas.json_schema.rules.attributes import (
 from headwater.schemas.json_schema.rules.keywords import is_same
 from headwater.schemas.json_schema.shapes import SEVERAL, Node, Shape, shape_of
 
+Step = Callable[[], None]
+"""Called for each: `effort`."""
 _LEVELS_MAX = 5
 _SCALARS = ("string", "number", "boolean", "null", "object", "array")
 
@@ -21,8 +25,8 @@ _SCALARS = ("string", "number", "boolean", "null", "object", "array")
 class Only:
     """Of `oneOf`: whether what meets one part of the writer's meets just one of the reader's."""
 
-    def __init__(self, was: Shape, now: Shape) -> None:
-        self._was, self._now = was, now
+    def __init__(self, was: Shape, now: Shape, step: Step) -> None:
+        self._was, self._now, self._step = was, now, step
         self._same: dict[tuple[int, int], bool] = {}
         self._apart: dict[tuple[int, int], bool] = {}
 
@@ -46,12 +50,14 @@ class Only:
 
     def _is_apart(self, mine: int, other: int) -> bool:
         if (mine, other) not in self._apart:
-            self._apart[mine, other] = disjoint(self._was.parts[mine], self._now.parts[other])
+            pair = self._was.parts[mine], self._now.parts[other]
+            self._apart[mine, other] = disjoint(*pair, self._step)
         return self._apart[mine, other]
 
 
-def disjoint(one: Node, other: Node, levels: int = _LEVELS_MAX) -> bool:
+def disjoint(one: Node, other: Node, step: Step, levels: int = _LEVELS_MAX) -> bool:
     """False: nobody knows."""
+    step()
     if levels == 0:
         return False
     first, second = shape_of(one), shape_of(other)
@@ -59,7 +65,7 @@ def disjoint(one: Node, other: Node, levels: int = _LEVELS_MAX) -> bool:
         return True
     for this, that in ((first, second), (second, first)):
         if this.kind in SEVERAL:
-            found = (disjoint(each, that.node, levels - 1) for each in this.parts)
+            found = (disjoint(each, that.node, step, levels - 1) for each in this.parts)
             if any(found) if this.kind == "allOf" else all(found):
                 return True
     if first.kind == second.kind == "enum":
@@ -69,7 +75,7 @@ def disjoint(one: Node, other: Node, levels: int = _LEVELS_MAX) -> bool:
         if not types[0] & types[1]:
             return True
         if types[0] == types[1] == {"object"}:
-            return _are_disjoint_objects(first, second, levels)
+            return _are_disjoint_objects(first, second, step, levels)
     return False
 
 
@@ -83,13 +89,13 @@ def _types(shape: Shape) -> set[str] | None:
     return {shape.kind} if shape.kind in _SCALARS and isinstance(given, str) else None
 
 
-def _are_disjoint_objects(first: Shape, second: Shape, levels: int) -> bool:
+def _are_disjoint_objects(first: Shape, second: Shape, step: Step, levels: int) -> bool:
     mine, others = properties_of(first), properties_of(second)
     needed = texts_of(first, "required"), texts_of(second, "required")
     for name in needed[0] & needed[1]:
         if name in mine and name in others:
             both = first.node.inside(mine[name]), second.node.inside(others[name])
-            if disjoint(*both, levels - 1):
+            if disjoint(*both, step, levels - 1):
                 return True
     return any(_lacks(first, each) for each in needed[1]) or any(
         _lacks(second, each) for each in needed[0]

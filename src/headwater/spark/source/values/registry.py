@@ -110,11 +110,13 @@ class RegistryValues:
                 return None  # it stands elsewhere in its file
             return protobuf_plan.plan(message, self._kind, codec.reader)
         from headwater.schemas.values.avro import parsed
+        from headwater.schemas.values.logical_types import reinterpreted
         from headwater.spark.source.values.avro_columns import plan as avro_plan
 
         pinned = self._schemas.pinned
         ours = None if pinned is None else parsed(pinned.schema.text, pinned.imported)
-        return avro_plan.plan(parsed(found.schema.text, found.imported), self._kind, ours)
+        written = reinterpreted(parsed(found.schema.text, found.imported), ours)
+        return avro_plan.plan(written, self._kind, ours)
 
     def _plain(self) -> Values:
         if self._json is None:

@@ -15,6 +15,7 @@ from headwater.client.errors import BadOption
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.types import DataType, StructField, StructType
 
     from headwater.spark.source.options import SourceOptions
 
@@ -60,9 +61,32 @@ def value_ddl(schema: str, schema_format: str) -> str:
     from pyspark.sql.types import StructType
 
     try:
-        return StructType.fromJson(json.loads(text)).simpleString()
+        return sql_type(StructType.fromJson(json.loads(text)))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadOption(
             f"schema is no schema of Spark's: {error}.",
             hint='Write it as SQL ("id BIGINT, total DOUBLE") or as df.schema.json().',
         ) from None
+
+
+def sql_type(kind: DataType) -> str:
+    """As SQL reads it back, whatever letters names have, at any depth: `simpleString` is for people."""
+    from pyspark.sql import types as t
+
+    if isinstance(kind, t.StructType):
+        return f"struct<{', '.join(map(_sql_field, kind.fields))}>"
+    if isinstance(kind, t.ArrayType):
+        return f"array<{sql_type(kind.elementType)}>"
+    if isinstance(kind, t.MapType):
+        return f"map<{sql_type(kind.keyType)}, {sql_type(kind.valueType)}>"
+    return str(kind.simpleString())
+
+
+def sql_columns(row: StructType) -> str:
+    """The same of the fields of a row, without what is around them."""
+    return sql_type(row).removeprefix("struct<")[:-1]
+
+
+def _sql_field(field: StructField) -> str:
+    name = field.name.replace("`", "``")
+    return f"`{name}`: {sql_type(field.dataType)}"
