@@ -99,6 +99,17 @@ def played(visitor: Visitor, act: Act) -> None:
     asyncio.run(play())
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "POST"])
+@pytest.mark.parametrize("origin", ["http://evil.example", "http://localhost:1", "null"])
+def test_pages_of_other_places_may_not_even_ask(tmp_path: Path, method: str, origin: str) -> None:
+    """One on another port of this machine comes with the visitor's cookie, however strict that is."""
+    visitor = Visitor(tmp_path)
+    own = visitor.scope("http", method, "/_nicegui_ws/socket.io/")
+    asked = {**own, "headers": [*own["headers"], (b"origin", origin.encode())]}
+    asyncio.run(visitor.guard(asked, visitor._says.get, visitor._hear))
+    assert visitor.sent[0]["status"] == 403 and not visitor.application.scope
+
+
 async def another_token_and_a_message(visitor: Visitor) -> None:
     visitor.another_token()
     visitor.say({"type": "websocket.receive", "text": "publish"})
