@@ -44,7 +44,7 @@ def side_by_side(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
 
 def unified(pairs: Sequence[Pair]) -> Iterator[str]:
     """What differs, with the lines around it, as `diff -u` prints it; without names."""
-    before = [[0, *accumulate(each[side] is not None for each in pairs)] for side in (0, 1)]
+    before = [[0, *accumulate(int(each[side] is not None) for each in pairs)] for side in (0, 1)]
     for begin, end in _hunks(pairs):
         part = pairs[begin:end]
         old, new = (_range(each[begin], each[end]) for each in before)
