@@ -33,7 +33,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headwater.console.addresses import host_of, is_loopback, same_origin
 from headwater.console.login import COOKIE, Login
-from headwater.console.sessions import NOBODY, Session
+from headwater.console.sessions import NOBODY, WHO, Session, Visitor
 
 VISITOR = "headwater.visitor"
 SESSION = "headwater.session"
@@ -90,6 +90,7 @@ class Guard:
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         cookie = Request({**scope, "type": "http"}).cookies.get(COOKIE)
         session = self._session(cookie)
+        WHO.set(_visitor(session).name)
         is_in = self._login is None or session is not None
         if self._is_foreign(Headers(scope=scope)) or not is_in:
             await receive()
@@ -145,7 +146,8 @@ class Guard:
             answer = self._logout(session)
         elif self._login is not None and session is None:
             answer = self._stranger(scope)
-        scope[VISITOR] = NOBODY if session is None else session.visitor
+        scope[VISITOR] = _visitor(session)
+        WHO.set(scope[VISITOR].name)
         scope[SESSION] = None if session is None else session.id
         scope[STANDS] = partial(self._stands, cookie)
         await (answer or self.app)(scope, receive, send)
@@ -179,6 +181,10 @@ class Guard:
         answer = RedirectResponse("/login", 303)
         answer.delete_cookie(COOKIE)
         return answer
+
+
+def _visitor(session: Session | None) -> Visitor:
+    return NOBODY if session is None else session.visitor
 
 
 def _until(
