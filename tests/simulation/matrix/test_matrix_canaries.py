@@ -54,6 +54,10 @@ def _nothing(*_: object, **__: object) -> None:
     return None
 
 
+def _ends_that_nobody_looks_at(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(recovery, "_look_at_ends", _nothing)
+
+
 # ---- data that was acknowledged and is gone --------------------------------------------------------
 
 
@@ -252,6 +256,9 @@ CANARIES: dict[str, Canary] = {
     ),
     "the same of a table that is written to": Canary(
         "melee", "lost", _starts_that_are_not_written_down, ("was acknowledged",)
+    ),
+    "a start that does not look where segments end": Canary(
+        "roll", "removed", _ends_that_nobody_looks_at, ("nobody was told",)
     ),
     "an append that lets the disk's errors through": Canary(
         "roll", "emfile", _errors_that_escape_from_an_append, ("Produce failed", "readers stand at")
