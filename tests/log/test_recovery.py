@@ -310,33 +310,6 @@ def test_records_missing_between_two_segments_are_reported() -> None:
     assert read_on(again, 2) == [b"%d" % n * 100 for n in (2, 3)]
 
 
-@pytest.mark.parametrize("clean", [True, False])
-@pytest.mark.parametrize("interval", [1, 4096])
-@pytest.mark.parametrize("harm", ["removed", "empty", "cut"])
-def test_records_missing_between_two_segments_are_reported_though_no_file_tells_of_them(
-    harm: str, interval: int, clean: bool
-) -> None:
-    """Each segment has three batches. Readers go on behind what is missing, and are told nothing."""
-    disk = new_disk()
-    log = new_log(disk, segment_bytes=300, index_interval_bytes=interval)
-    for number in range(9):
-        append(log, b"%d" % number * 20)
-    assert [segment.base_offset for segment in log.segments] == [0, 3, 6]
-    third = log.segments[1].size // 3
-    log.close() if clean else log.abandon()
-    disk = disk.kill()
-    for name in disk.list(FOLDER):
-        if name.startswith(f"{3:020d}.") and (harm == "removed" or not name.endswith(".log")):
-            disk.remove(FOLDER / name)
-    if harm != "removed":
-        disk.cut_short(FOLDER / f"{3:020d}.log", 0 if harm == "empty" else third)
-    for _ in range(2):
-        again, report = opened(disk, log.config, recovery_point=9, clean=clean)
-        assert report.missing == (4 if harm == "cut" else 3, 6)
-        assert [value[:1] for value in read_on(again, 6) if value] == [b"6", b"7", b"8"]
-        again.abandon()
-
-
 def test_a_last_batch_of_several_records_that_the_index_knows_is_no_damage() -> None:
     disk = new_disk()
     log = new_log(disk, index_interval_bytes=1)

@@ -8,7 +8,6 @@ that an entry names must begin where the entry says. Where it does not, both ind
 
 from __future__ import annotations
 
-from headwater.log.index import OffsetIndex
 from headwater.log.segment import SCAN_BYTES, Segment
 from headwater.record import batch as batches
 from headwater.record.batch import HEADER_BYTES, BatchHeader
@@ -63,40 +62,6 @@ def end_of_data(segment: Segment) -> int:
     except RecordError:
         pass
     return end
-
-
-def end_of_sealed(segment: Segment) -> int | None:
-    """The same of one without gaps, at the price of two short reads and nothing kept; None if these do not
-    tell."""
-    try:
-        last_offset, position = _last_entry(segment)
-        if segment.size - position > SCAN_BYTES or not is_at(segment, position, last_offset):
-            return None
-        end = None if position else segment.base_offset
-        for _, header in segment.headers(position, segment.size, checked=False):
-            if end is not None and header.base_offset != end:
-                return None  # damage, which readers meet
-            end = header.next_offset
-        return end
-    except (OSError, RecordError):
-        return None
-    finally:
-        segment.close()
-
-
-def _last_entry(segment: Segment) -> tuple[int, int]:
-    """The last offset and the place of the last batch that its index file names."""
-    try:
-        file = segment.files.open(segment.path(".index"))
-    except FileNotFoundError:
-        return segment.base_offset, 0
-    try:
-        whole = file.size() // OffsetIndex.entry_bytes * OffsetIndex.entry_bytes
-        data = file.read(max(whole - OffsetIndex.entry_bytes, 0), OffsetIndex.entry_bytes)
-    finally:
-        file.close()
-    index = OffsetIndex.load(segment.base_offset, data, segment.size)
-    return index.entry(0) if len(index) else (segment.base_offset, 0)
 
 
 def check_last(segment: Segment) -> None:

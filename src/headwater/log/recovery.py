@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from headwater.log import checkpoints, lookup, lost_segments, swap, time_lookup
+from headwater.log import checkpoints, lost_segments, swap, time_lookup
 from headwater.log.checkpoints import SmallFiles
 from headwater.log.config import LogConfig
 from headwater.log.confirmation import sync_folder
@@ -49,10 +49,6 @@ class Report:
         """Nobody has deleted these records, and they are not there."""
         self.missing = (first, behind)
         logger.error("%s", self.sentence(directory))
-
-    def tell_cut(self, directory: Path, end: int) -> None:
-        if self.cut_bytes:
-            logger.warning("%s: cut %d torn bytes at offset %d", directory, self.cut_bytes, end)
 
     def sentence(self, directory: Path) -> str:
         """What is missing, and what to do."""
@@ -90,7 +86,6 @@ def open_partition(
     segments = _find_segments(files, directory, now_ms, start_offset, removes=is_sure)
     lost = lost_segments.in_holes(named, segments)
     _look_for_gaps(directory, segments, start_offset, lost, report)
-    _look_at_ends(files, config, segments, recovery_point, report)
     scan = TailScan(small, segments, recovery_point, clean, cut_at, report)
     found = scan.run()
     if found < start_offset:
@@ -117,7 +112,8 @@ def open_partition(
         epochs=_next_epochs(files, small, directory, end, scan.epoch, is_clean),
         producers=load_producers(files, small, directory, segments, end, clean, now_ms, lost),
     )
-    report.tell_cut(directory, end)
+    if report.cut_bytes:
+        logger.warning("%s: cut %d torn bytes at offset %d", directory, report.cut_bytes, end)
     return log, report
 
 
@@ -157,27 +153,6 @@ def _look_for_gaps(
         behind = [each.base_offset for each in segments if each.base_offset > base]
         if behind and segments[0].base_offset < base:
             report.lacks(directory, base, behind[0])
-
-
-def _look_at_ends(
-    files: FileSystem,
-    config: LogConfig,
-    segments: list[Segment],
-    recovery_point: int,
-    report: Report,
-) -> None:
-    """Nor does one end before the next begins, unless compaction was there: it was cut between two batches,
-    or what came behind it is gone with all its files. Readers would pass over that without a word."""
-    sealed = [pair for pair in pairwise(segments) if pair[1].base_offset <= recovery_point]
-    if not sealed or config.compact:
-        return
-    directory = sealed[0][0].directory
-    if checkpoints.CLEANED_OFFSET in files.list(directory):
-        return
-    for segment, following in sealed:
-        end = lookup.end_of_sealed(segment)
-        if end is not None and end < following.base_offset:
-            report.lacks(directory, end, following.base_offset)
 
 
 def _end_offset(
