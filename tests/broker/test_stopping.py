@@ -276,3 +276,15 @@ def _taken(wire: Wire) -> None:
     with pytest.raises(ConnectionClosed):
         wire.receive_bytes()
     wire.close()
+
+
+def test_a_stop_closes_partitions_side_by_side(data: Path) -> None:
+    """Each waits for the disk a few times: one after the other, thousands would take minutes."""
+    hand, meet = HandDisk(), threading.Barrier(2)
+    with serving(data, files=hand) as broker:
+        broker.create("t", 2)
+        with broker.wire() as wire:
+            for number in (0, 1):
+                assert produce(wire, "t", batch(), partition=number).error_code is ErrorCode.none
+        hand.on("sync", lambda path: meet.wait(AT_ONCE_SECONDS), "*/t-?/*.index")
+    assert (data / CLEAN).exists()

@@ -23,7 +23,7 @@ from headwater.broker.catalogue import LOG_NAME, Catalogue, Topic
 from headwater.broker.cleaner import Cleaner
 from headwater.broker.clock import Clock, SystemClock
 from headwater.broker.connection import Connection
-from headwater.broker.disk import DiskThreads
+from headwater.broker.disk import DiskThreads, closed
 from headwater.broker.disk_space import DiskSpace
 from headwater.broker.excisions import Excisions
 from headwater.broker.expression_thread import ExpressionThread
@@ -344,7 +344,7 @@ class Broker:
         self.lookups.close()
         self.expressions.close()
         loop = asyncio.get_running_loop()
-        self.stopped_cleanly = await loop.run_in_executor(self.duties, self.store.close)
+        self.stopped_cleanly = await loop.run_in_executor(self.duties, closed, self.store)
         self.executor.shutdown()
         self.duties.shutdown()
         self.validation.close()

@@ -17,13 +17,14 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from headwater.broker.supervisor import Supervisor
+from headwater.log.store import LogStore
 
 T = TypeVar("T")
 Job = Callable[[], None]
 Finished = Callable[[BaseException | None], None]
 
 OPENERS = 8
-"""So many threads open the partitions at start."""
+"""So many threads open the partitions at start, and close them at a stop."""
 TURN_S = 0.005
 """For so long results are delivered, or waiters told, in one turn of the event loop; then others have
 theirs."""
@@ -92,6 +93,12 @@ async def side_by_side(function: Callable[[int], T], count: int) -> list[T]:
         work = [loop.run_in_executor(threads, function, number) for number in range(count)]
         await asyncio.gather(*work, return_exceptions=True)
     return [each.result() for each in work]
+
+
+def closed(store: LogStore) -> bool:
+    """At a stop: whether all of it was (disk work). Many logs wait for the disk side by side."""
+    with ThreadPoolExecutor(OPENERS, "headwater-disk") as threads:
+        return store.close(threads.map)
 
 
 def _outcome(job: Job) -> BaseException | None:

@@ -8,7 +8,7 @@ because nothing below the durable offset is looked through again after a crash.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,7 +51,8 @@ class Commit:
     """Segments whose list of aborted transactions must be saved before the snapshots."""
     unsynced: list[Segment] = field(default_factory=list)
     """Segments to sync; none with durability=os."""
-    durable_file: File | None = None
+    open_durable_file: Callable[[], File | None] | None = None
+    """The first commit of a partition makes it: disk work, like the rest."""
     syncs_durable_file: bool = False
     is_synced: bool = False
     """Once it has run, everything before its end is on disk."""
@@ -99,10 +100,13 @@ class Commit:
                 self.files.write_atomic(self.directory / file_name(offset, ".snapshot"), data)
             if self.snapshots:
                 _drop_old_snapshots(self.files, self.directory)
-            if self.durable_file is not None:
-                self.durable_file.write(0, [checkpoints.pack_durable_offset(self.end_offset)])
+            if (
+                self.open_durable_file is not None
+                and (file := self.open_durable_file()) is not None
+            ):
+                file.write(0, [checkpoints.pack_durable_offset(self.end_offset)])
                 if self.syncs_durable_file:
-                    self.durable_file.sync()
+                    file.sync()
                     self.files.sync_dir(self.directory)
         except OSError as error:
             logger.error("%s: snapshot or position not saved: %s", self.directory, error)

@@ -207,7 +207,7 @@ class PartitionLog:
             written = {segment.base_offset: segment for segment, _, _ in commit.writes}
             earlier = {base: s for base, s in self._syncing.items() if s in self.segments}
             commit.unsynced = list({**earlier, **self._unsynced, **written}.values())
-            commit.durable_file = self._open_durable_file()
+            commit.open_durable_file = self._open_durable_file
             commit.syncs_durable_file = self.config.syncs_durable_offset
             commit.is_synced = True
             self._unsynced = {}

@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 from headwater.broker.internal_topics import CONSUMER_OFFSETS as OFFSETS
 from headwater.broker.partition import Partition
 from headwater.broker.promise import promise
-from headwater.broker.slices import SLICE_ELEMENTS, pieces
+from headwater.broker.slices import LOOKS_AT_ONCE, SLICE_ELEMENTS, pieces
 from headwater.broker.transactions.transaction import TopicPartition
 from headwater.log.partition import StorageFailed
 from headwater.log.producers import CoordinatorFenced, FencedEpoch
@@ -73,7 +73,7 @@ class Markers:
         wanted = list(dict.fromkeys(partitions))
         staged: list[asyncio.Future[None] | ErrorCode] = []
         # All are staged before the first is waited for: they share what commits there are.
-        for some in pieces(wanted, SLICE_ELEMENTS):
+        for some in pieces(wanted, LOOKS_AT_ONCE):
             if staged:
                 await asyncio.sleep(0)  # there may be thousands: others are served in between
             staged += [self.stage(marker, *each, strict=strict, decided=decided) for each in some]
