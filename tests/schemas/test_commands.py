@@ -161,6 +161,14 @@ def test_an_import_is_of_as_many_records_as_were_counted(monkeypatch):
     assert (counted, imported, ours.next_id(".")) == (2, 2, 8)
 
 
+def test_an_import_of_two_schemas_under_one_id_stops():
+    one, other = (records.Version(name, 1, 7, Schema(f'"{name}"')) for name in ("int", "long"))
+    theirs = stated(records.schema_record(one), records.schema_record(other))
+    for ask in (migration.missing, migration.count):
+        with pytest.raises(RegistryError, match="the id 7 is that of version 1 of int here and"):
+            ask(theirs, State())
+
+
 def stated(*made: records.Record) -> State:
     state = State()
     apply(state, *made)

@@ -6,11 +6,10 @@ import json
 
 import pytest
 
-from headwater.client.cluster import Cluster
 from headwater.schemas import changes, records
 from headwater.schemas.changes import Registration
 from headwater.schemas.errors import RegistryError
-from headwater.schemas.follower import Follower
+from headwater.schemas.follower import applied
 from headwater.schemas.model import Schema
 from headwater.schemas.state import State
 
@@ -37,15 +36,10 @@ FOREIGN = [
 ]
 
 
-def no_cluster() -> Cluster:
-    raise AssertionError("nothing is read")
-
-
 @pytest.mark.parametrize(("named", "value"), FOREIGN)
 def test_a_foreign_record_is_passed_over(named: object, value: object):
     state = State()
-    follower = Follower(no_cluster, records.TOPIC, state)
-    follower._understood(json.dumps(named).encode(), json.dumps(value).encode())
+    applied(state, json.dumps(named).encode(), json.dumps(value).encode())
     assert state.subjects(deleted=True) == []
     decision = changes.register(state, Registration("after", Schema('"int"')))
     assert (decision.answer.id, decision.answer.version) == (1, 1)
@@ -53,13 +47,19 @@ def test_a_foreign_record_is_passed_over(named: object, value: object):
 
 def test_what_cannot_be_applied_is_told_and_passed_over(monkeypatch: pytest.MonkeyPatch):
     state = State()
-    follower = Follower(no_cluster, records.TOPIC, state)
 
     def broken(_: object) -> None:
         raise ValueError("our own mistake")
 
     monkeypatch.setattr(state, "apply", broken)
-    assert not follower._understood(json.dumps(key("NOOP")).encode(), b"{}")
+    assert not applied(state, json.dumps(key("NOOP")).encode(), b"{}")
+
+
+def test_a_record_that_is_nested_as_deep_as_python_goes_is_passed_over():
+    named = json.dumps(key("SCHEMA", "s", version=1)).encode()
+    for depth in range(900, 1100):
+        deep = json.dumps({**SCHEMA, "metadata": 0})[:-2] + "[" * depth + "]" * depth + "}"
+        applied(State(), named, deep.encode())
 
 
 @pytest.mark.parametrize("level", ["SIDEWAYS", None, 7, {"a": [1]}])

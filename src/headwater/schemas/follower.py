@@ -24,6 +24,28 @@ WAIT_MS = 500
 AGAIN_S = 0.5
 _log = logging.getLogger("headwater.schemas")
 
+_NO_RECORD = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+def applied(state: State, key: bytes | None, value: bytes | None) -> bool:
+    """A record of the topic, whatever a stranger's holds: who reads it must get past it, or nothing is read
+    again. False: it is none of a registry's."""
+    try:
+        fact = records.decoded(key, value)
+        if fact is not None:
+            state.apply(fact)
+    except _NO_RECORD:
+        _log.exception("a record of a registry's topic cannot be applied")
+        return False
+    return fact is not None
+
 
 class Follower:
     """`cluster` is a maker: a client is not for several threads."""
@@ -96,23 +118,12 @@ class Follower:
     def _apply(self, cluster: Cluster, end: int) -> None:
         for some in batches.read_records(cluster, self._place, self._position, end):
             for record in some:
-                if not self._understood(record.key, record.value):
+                if not applied(self._state, record.key, record.value):
                     self.unreadable += 1
                     _log.warning(
                         "%s-0@%d is no record of a registry", self._place[0], record.offset
                     )
         self._move(end)
-
-    def _understood(self, key: bytes | None, value: bytes | None) -> bool:
-        """Whatever a stranger's record holds: who reads it must get past it, or nothing is written again."""
-        try:
-            fact = records.decoded(key, value)
-            if fact is not None:
-                self._state.apply(fact)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-            _log.exception("a record of %s cannot be applied", self._place[0])
-            return False
-        return fact is not None
 
     def _begin_anew(self, cluster: Cluster) -> None:
         """Somebody has deleted the topic, or its records."""

@@ -20,6 +20,7 @@ from headwater.errors import HeadwaterError
 from headwater.schemas import bounds, records, resolution, subjects
 from headwater.schemas.client import KNOWN_MAX, RegistryClient, shared
 from headwater.schemas.errors import InvalidSchema, RegistryError
+from headwater.schemas.follower import applied
 from headwater.schemas.model import Imported, Schema
 from headwater.schemas.records import Version
 from headwater.schemas.state import State
@@ -153,7 +154,5 @@ class TopicLookup:
                 continue
             for some in reading.read(self._log, records.TOPIC, {0: (begin, end)}):
                 for record in some:
-                    fact = records.decoded(record.key, record.value)
-                    if fact is not None:
-                        self._state.apply(fact)
+                    applied(self._state, record.key, record.value)
             self._position = end

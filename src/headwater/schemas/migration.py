@@ -7,7 +7,8 @@ is deleted on one side only, a level or a mode that is another here stays as it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from headwater.schemas import records, subjects
 from headwater.schemas.changes import Decision
@@ -29,6 +30,7 @@ def count(source: State, target: State) -> int:
 
 def _wanted(source: State, target: State) -> list[Record]:
     made: list[Record] = []
+    _check_ids(_versions(source))
     # Those without references come first anyway: a schema is registered after what it refers to.
     for version in sorted(
         _versions(source), key=lambda each: (each.id, each.subject, each.version)
@@ -92,6 +94,20 @@ def _versions(state: State) -> list[Version]:
         for subject in state.subjects(deleted=True)
         for version in state.versions(subject, deleted=True)
     ]
+
+
+def _check_ids(versions: Iterable[Version]) -> None:
+    """Raises not_permitted where one id is of two schemas: data that name it could mean either."""
+    first: dict[tuple[str, int], Version] = {}
+    for each in versions:
+        other = first.setdefault((subjects.context_of(each.subject), each.id), each)
+        if replace(each.schema, metadata=None, rules=None) != replace(
+            other.schema, metadata=None, rules=None
+        ):
+            raise not_permitted(
+                f"the id {each.id} is that of version {other.version} of {other.subject} here and of another "
+                f"schema, version {each.version} of {each.subject}: nothing was imported"
+            )
 
 
 def _check(version: Version, there: Version | None, target: State) -> None:

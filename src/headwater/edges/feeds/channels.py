@@ -37,20 +37,25 @@ class Channel:
         self._spoke = False
         self.boxes: set[Box] = set()
 
-    def publish(self, changes: Sequence[Change], *, knows_before: bool) -> int:
-        """Returns how many events there were. `knows_before`: a key without an item before had none."""
+    def publish(
+        self, changes: Sequence[Change], boxes: Sequence[Box], *, knows_before: bool
+    ) -> int:
+        """To those of its boxes that were here when it came; returns how many events there were.
+
+        `knows_before`: a key without an item before had none.
+        """
         try:
-            return self._put(changes, knows_before)
+            return self._put(changes, boxes, knows_before)
         except Exception as error:  # of this filter; the other channels are to be told all the same
             _log.exception("telling %d clients of a changefeed failed", len(self.boxes))
             self._end(f"a mistake of ours: {type(error).__name__}")
             return 0
 
-    def _put(self, changes: Sequence[Change], knows_before: bool) -> int:
+    def _put(self, changes: Sequence[Change], boxes: Sequence[Box], knows_before: bool) -> int:
         items = list(self.chosen(changes, knows_before=knows_before))
         self._spoke = self._spoke or bool(items)
         for chunk, size in self.wire.records(items):
-            for box in self.boxes:
+            for box in boxes:
                 box.put(chunk, size)
         return len(items)
 

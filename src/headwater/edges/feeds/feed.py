@@ -2,14 +2,15 @@
 
     log ──Follower──▶ publish ──▶ recent, fold ──▶ channels ──▶ the clients' boxes
 
-Everything here happens on the event loop, between two awaits, so a client that joins sees exactly what is
-behind the position at that moment: what came before is in the log or in `recent`, what comes after goes to
-its box.
+Everything here happens on the event loop. What came is here from one moment on, between two awaits, so a
+client that joins sees exactly what is behind the position at that moment: what came before is in the log or
+in `recent`, what comes after goes to its box. To tell it to all channels may take several turns.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -36,6 +37,8 @@ RECENT_OFFSETS = 2000
 """How far back the reader begins: clients that come back after a restart of the edges find theirs."""
 STATE_BYTES = 256 * 1024**2
 PATIENCE_S = 15.0
+TURN_S = 0.01
+"""For which channels are told what came, before everybody else has a turn."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ class Feed:
         self._channels: dict[Kind, Channel] = {}
         self._state = State(topic, bounds.state_bytes, states)
         self._moved = asyncio.Event()
+        self._is_telling = self._is_due = False
         self._follower: Follower | None = None
         self.failure: HeadwaterError | None = None
 
@@ -160,6 +164,10 @@ class Feed:
     # ---- looked at by the hub, every moment ---------------------------------------------------------
 
     def beat(self) -> None:
+        """Once everybody has what came: it says how far they are."""
+        self._is_due = self._is_telling
+        if self._is_telling:
+            return
         id = text_of(self.position)
         for channel in self._channels.values():
             channel.beat(id)
@@ -172,20 +180,28 @@ class Feed:
 
     # ---- records come -----------------------------------------------------------------------------
 
-    def _publish(self, batch: Batch) -> None:
+    async def _publish(self, batch: Batch) -> None:
         if batch.added:
             self.recent.begin(dict.fromkeys(batch.added, 0))
         self.position = batch.position
         if batch.items:
             self.recent.add(batch.items)
-            self._to_channels(batch.items)
+            await self._to_channels(self._changes(batch.items))
         self._tell_moved()
 
-    def _to_channels(self, items: list[Item]) -> None:
-        changes = self._changes(items)
-        for channel in self._channels.values():
-            told = channel.publish(changes, knows_before=self._state.is_known)
-            counts.went(channel.wire.name, self.topic, told * len(channel.boxes))
+    async def _to_channels(self, changes: list[Change]) -> None:
+        """A few at a time: each has a filter of its own. Who joins meanwhile has what came from `recent`."""
+        knows, turn_s = self._state.is_known, time.monotonic() + TURN_S
+        self._is_telling = True
+        for channel, boxes in [(each, tuple(each.boxes)) for each in self._channels.values()]:
+            told = channel.publish(changes, boxes, knows_before=knows)
+            counts.went(channel.wire.name, self.topic, told * len(boxes))
+            if time.monotonic() > turn_s:
+                await asyncio.sleep(0)
+                turn_s = time.monotonic() + TURN_S
+        self._is_telling = False
+        if self._is_due:
+            self.beat()
         self._let_go()
 
     def _changes(self, items: list[Item]) -> list[Change]:

@@ -2,7 +2,8 @@
 
 A batch is the records that came, as items with their events made, and the position behind them. The position
 also moves where nothing is handed out, past the markers of transactions: the end that the log tells is always
-reached. The loop takes one batch after the other; a thread that is further ahead waits.
+reached. The loop takes one batch after the other, each in as many turns as it needs; a thread that is further
+ahead waits.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +59,7 @@ class Follower:
         body: Body,
         decoder: Decoder,
         *,
-        publish: Callable[[Batch], None],
+        publish: Callable[[Batch], Awaitable[None]],
         failed: Callable[[HeadwaterError], None],
     ) -> None:
         self._client, self._topic = log, topic
@@ -67,15 +68,21 @@ class Follower:
         self._publish, self._failed = publish, failed
         self._loop = asyncio.get_running_loop()
         self._ahead = threading.Semaphore(AHEAD_MAX)
+        self._coming: asyncio.Queue[Batch | HeadwaterError] = asyncio.Queue()
         self._stopped = threading.Event()
+        self._telling: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._run, name=f"feed {topic}", daemon=True)
 
     def start(self) -> None:
+        self._telling = self._loop.create_task(self._tell_on())
+        self._telling.add_done_callback(self._ended)
         self._thread.start()
 
     def stop(self) -> None:
         """It ends within a moment; nothing is published any more from now on."""
         self._stopped.set()
+        if self._telling is not None:
+            self._telling.cancel()
 
     def join(self) -> None:
         self._thread.join()
@@ -162,22 +169,26 @@ class Follower:
         while not self._ahead.acquire(timeout=TURN_S):
             if self._stopped.is_set():
                 return
-        self._call(self._take, batch)
+        self._tell(batch)
 
-    def _take(self, batch: Batch) -> None:
-        self._ahead.release()
-        if not self._stopped.is_set():
-            self._publish(batch)
-
-    def _tell(self, error: HeadwaterError) -> None:
-        self._call(self._say, error)
-
-    def _say(self, error: HeadwaterError) -> None:
-        if not self._stopped.is_set():
-            self._failed(error)
-
-    def _call(self, function: Callable[..., None], argument: object) -> None:
+    def _tell(self, what: Batch | HeadwaterError) -> None:
         try:
-            self._loop.call_soon_threadsafe(function, argument)
+            self._loop.call_soon_threadsafe(self._coming.put_nowait, what)
         except RuntimeError:
             self._stopped.set()  # the loop is closed: the process ends
+
+    async def _tell_on(self) -> None:
+        """On the loop: one batch after the other, each in its own time."""
+        while isinstance(found := await self._coming.get(), Batch):
+            try:
+                await self._publish(found)
+            finally:
+                self._ahead.release()
+        self._failed(found)
+
+    def _ended(self, telling: asyncio.Task[None]) -> None:
+        """A mistake of ours: else all clients would wait for ever."""
+        error = None if telling.cancelled() else telling.exception()
+        if error is not None:
+            _log.error("telling what came to %s failed", self._topic, exc_info=error)
+            self._failed(HeadwaterError(f"following {self._topic} failed: {error}"))

@@ -1,0 +1,88 @@
+"""Many clients, each with a filter of its own: what comes is told to them a few at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from headwater.client.log import Log
+from headwater.edges.config import Limits
+from headwater.edges.feeds import bodies, feed
+from headwater.edges.feeds.channels import Box, Channel
+from headwater.edges.feeds.hub import Hub
+from headwater.edges.feeds.outbox import Outbox
+from headwater.edges.feeds.request import read
+from headwater.edges.feeds.session import Session
+from headwater.edges.feeds.wires import SSE
+from tests.edges.feeds.clients import put
+
+COUNT = 20
+
+
+async def joined(open_ones: AsyncExitStack, hub: Hub, name: str) -> list[Session]:
+    """Sessions that are told what comes, each with a filter of its own."""
+    found = []
+    for number in range(COUNT):
+        asked = read(where=[f"n!={number}"])
+        opened = hub.session(name, bodies.of_record, asked, SSE)
+        session = await open_ones.enter_async_context(opened)
+        found.append(session)
+        session._feed.join(asked, SSE, session.box, is_state=False)
+    return found
+
+
+async def test_others_have_a_turn_between_the_filters_of_one_batch(
+    log: Log, topic: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand records for as many filters held up everybody for ten seconds."""
+    monkeypatch.setattr(feed, "TURN_S", 0.0)
+    name, hub = topic(), Hub(log, Limits())
+    async with AsyncExitStack() as open_ones:
+        sessions = await joined(open_ones, hub, name)
+        its, turns = sessions[0]._feed, 0
+        put(log, name, {"n": -1})
+        while not its._is_telling:
+            await asyncio.sleep(0)
+        while its._is_telling:
+            its.beat()  # waits until all have been told
+            assert all(
+                each.box.is_empty or "heartbeat" not in str(each.box._chunks) for each in sessions
+            )
+            turns += 1
+            await asyncio.sleep(0)
+        assert turns >= COUNT - 1
+        assert all(not each.box.is_empty for each in sessions)
+    hub.close()
+
+
+async def test_who_joins_while_a_batch_is_told_gets_it_once(
+    log: Log, topic: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, hub = topic(), Hub(log, Limits())
+    box: Box = Outbox(10**6, time.monotonic)
+    missed: list[Any] = []
+    async with AsyncExitStack() as open_ones:
+        its = (await joined(open_ones, hub, name))[0]._feed
+        publish = Channel.publish
+
+        def joining(
+            self: Channel, changes: Any, boxes: Sequence[Box], *, knows_before: bool
+        ) -> int:
+            if not missed:  # in the middle: what came counts as here, and most have not been told
+                missed.extend(its.recent.behind({0: 0}))
+                its.join(read(where=[f"n!={COUNT - 1}"]), SSE, box, is_state=False)
+            return publish(self, changes, boxes, knows_before=knows_before)
+
+        monkeypatch.setattr(Channel, "publish", joining)
+        put(log, name, {"n": -1})
+        await its.reached({0: 1})
+        assert [each.record.offset for each in missed] == [0] and box.is_empty
+        put(log, name, {"n": -2})
+        await its.reached({0: 2})
+        assert len(box._chunks) == 1 and b"id: 0=2" in box._chunks[0][0]
+    hub.close()
