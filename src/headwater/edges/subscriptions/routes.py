@@ -29,6 +29,7 @@ from headwater.edges.subscriptions import entry as entries
 from headwater.edges.subscriptions import history, upkeep
 from headwater.edges.subscriptions.directory import now_ms
 from headwater.edges.subscriptions.entry import Entry, Signing, new_id, new_salt
+from headwater.edges.subscriptions.resource import resource
 from headwater.edges.subscriptions.runner import Runner
 from headwater.edges.tokens import Need
 from headwater.edges.webhooks.subscriber import begin_at
@@ -90,11 +91,15 @@ class _Routes:
 
     async def all(self, request: Request) -> Response:
         await self._directory.current()
-        found = [self._shown(each) for each in self._directory.all() if _sees(request, each.name)]
+        found = [
+            self._shown(request, each)
+            for each in self._directory.all()
+            if _sees(request, each.name)
+        ]
         return _answer({"webhooks": found})
 
     async def one(self, request: Request, name: Name) -> Response:
-        return _answer(self._shown(await self._seen(request, name)))
+        return _answer(self._shown(request, await self._seen(request, name)))
 
     async def create(self, request: Request) -> Response:
         self._upkeep.check()
@@ -116,7 +121,7 @@ class _Routes:
         except (Conflict, Invalid, Overloaded):  # nothing was written
             self._upkeep.clear(entry)
             raise
-        return _answer({**self._shown(entry), "secret": self._secret(entry)}, 201)
+        return _answer({**self._shown(request, entry), "secret": self._secret(entry)}, 201)
 
     async def change(self, request: Request, name: Name) -> Response:
         changes = await _body(request, entries.Changes)
@@ -124,7 +129,7 @@ class _Routes:
         given = msgspec.structs.asdict(changes).items()
         said = {key: value for key, value in given if value is not msgspec.UNSET}
         changed = await self._directory.change(name, entry.id, who(request), **said)
-        return _answer(self._shown(changed))
+        return _answer(self._shown(request, changed))
 
     async def delete(
         self,
@@ -151,7 +156,7 @@ class _Routes:
         entry = await self._mine(request, name)
         salt, until_ms = new_salt(self._runner.settings), now_ms() + overlap_s * 1000
         changed = await self._directory.rotate(name, entry.id, who(request), salt, until_ms)
-        return _answer({**self._shown(changed), "secret": self._secret(changed)})
+        return _answer({**self._shown(request, changed), "secret": self._secret(changed)})
 
     async def ping(self, request: Request, name: Name) -> Response:
         entry = await self._mine(request, name)
@@ -195,11 +200,9 @@ class _Routes:
         await self._appender.append(upkeep.again_topic(entry), [draft])
         return Response(status_code=202)
 
-    def _shown(self, entry: Entry) -> dict[str, object]:
-        left = ("secrets", "id", "start")
-        said = {key: value for key, value in msgspec.to_builtins(entry).items() if key not in left}
-        ends = [each.until_ms for each in entry.secrets[1:] if (each.until_ms or 0) > now_ms()]
-        return {**said, "old_secret_until_ms": ends[0] if ends else None}
+    def _shown(self, request: Request, entry: Entry) -> dict[str, object]:
+        mine = may(request, Need("admin", f"webhook:{entry.name}"))
+        return resource(entry, now_ms(), is_ones_own=mine)
 
     def _secret(self, entry: Entry) -> str:
         return Signing(entry, self._runner.settings, now_ms()).secrets()[0]
