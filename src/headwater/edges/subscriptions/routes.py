@@ -29,7 +29,6 @@ from headwater.edges.subscriptions import entry as entries
 from headwater.edges.subscriptions import history, upkeep
 from headwater.edges.subscriptions.directory import now_ms
 from headwater.edges.subscriptions.entry import Entry, Signing, new_id, new_salt
-from headwater.edges.subscriptions.resource import resource
 from headwater.edges.subscriptions.runner import Runner
 from headwater.edges.tokens import Need
 from headwater.edges.webhooks.subscriber import begin_at
@@ -91,12 +90,8 @@ class _Routes:
 
     async def all(self, request: Request) -> Response:
         await self._directory.current()
-        found = [
-            self._shown(request, each)
-            for each in self._directory.all()
-            if _sees(request, each.name)
-        ]
-        return _answer({"webhooks": found})
+        seen = [each for each in self._directory.all() if _sees(request, each.name)]
+        return _answer({"webhooks": [self._shown(request, each) for each in seen]})
 
     async def one(self, request: Request, name: Name) -> Response:
         return _answer(self._shown(request, await self._seen(request, name)))
@@ -178,9 +173,8 @@ class _Routes:
         failed: Annotated[bool, Query(description="Only what was not taken")] = False,
     ) -> Response:
         entry = await self._seen(request, name)
-        found = [
-            each for each in self._runner.history.of(entry.id) if not (failed and each.delivered)
-        ]
+        kept = self._runner.history.of(entry.id)
+        found = [each for each in kept if not (failed and each.delivered)]
         return _answer({"deliveries": [msgspec.to_builtins(each) for each in found[:limit]]})
 
     async def again(
@@ -201,8 +195,13 @@ class _Routes:
         return Response(status_code=202)
 
     def _shown(self, request: Request, entry: Entry) -> dict[str, object]:
-        mine = may(request, Need("admin", f"webhook:{entry.name}"))
-        return resource(entry, now_ms(), is_ones_own=mine)
+        ends = [each.until_ms for each in entry.secrets[1:] if (each.until_ms or 0) > now_ms()]
+        said = {**msgspec.to_builtins(entry), "old_secret_until_ms": ends[0] if ends else None}
+        if not may(request, Need("admin", f"webhook:{entry.name}")):
+            said["to"] = shown(
+                entry.to
+            )  # he may look, and has no use for a secret that stands in it
+        return {key: each for key, each in said.items() if key not in ("secrets", "id", "start")}
 
     def _secret(self, entry: Entry) -> str:
         return Signing(entry, self._runner.settings, now_ms()).secrets()[0]
