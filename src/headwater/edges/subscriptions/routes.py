@@ -32,6 +32,7 @@ from headwater.edges.subscriptions.entry import Entry, Signing, new_id, new_salt
 from headwater.edges.subscriptions.runner import Runner
 from headwater.edges.tokens import Need
 from headwater.edges.webhooks.subscriber import begin_at
+from headwater.secrets import shown
 
 BODY_BYTES_MAX = 64 * 1024
 PINGS_MAX = 4
@@ -219,9 +220,8 @@ class _Routes:
 
     def _check_scopes(self, request: Request, name: str, topic: str) -> None:
         self._check_scope(request, Need("admin", f"webhook:{name}"))
-        if is_own(topic):
+        if is_own(topic) or not may(request, Need("read", topic)):
             raise refused(request, Need("read", topic))
-        self._check_scope(request, Need("read", topic))
 
     def _check_scope(self, request: Request, need: Need) -> None:
         if not may(request, need):
