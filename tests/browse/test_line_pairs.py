@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, unified_diff
 
-from headwater.browse.line_pairs import ADDED, CHANGED, GONE, SAME, Pair, side_by_side
+from headwater.browse.line_pairs import ADDED, CHANGED, GONE, SAME, Pair, side_by_side, unified
 
 
 def test_lines_that_are_changed_added_and_gone_are_marked():
@@ -45,3 +45,18 @@ def test_texts_of_hundreds_of_thousands_of_lines_are_shown_too():
         pairs = side_by_side(old, new)
         assert [each.old for each in pairs if each.old is not None] == old
         assert [each.new for each in pairs if each.new is not None] == new
+        assert sum(1 for _ in unified(pairs)) <= 4 * count
+
+
+def test_what_differs_is_printed_as_others_do():
+    lines = [str(number) for number in range(40)]
+    for old, new in (
+        (lines, lines),
+        (lines, [*lines[:5], "x", "y", *lines[7:30], *lines[31:]]),
+        (lines, ["x", *lines[:9], "y", *lines[12:], "z"]),
+        (["a"], ["b"]),
+        ([], ["a"]),
+        (["a", "b"], []),
+    ):
+        expected = list(unified_diff(old, new, lineterm=""))[2:]
+        assert list(unified(side_by_side(old, new))) == expected

@@ -173,6 +173,9 @@ def test_users_and_quotas_are_set_and_a_group_is_deleted(
     count = page.get_by_role("columnheader", name="Records", exact=True).bounding_box()
     assert count is not None and count["x"] + count["width"] <= 390
     page.set_viewport_size({"width": 1440, "height": 1000})
+    page.goto(f"{url}/groups")
+    state = page.get_by_role("cell", name="nobody reads").locator(".hw-state").bounding_box()
+    assert state is not None and state["height"] < 32, "it stands on one line"
     page.goto(f"{url}/groups?id=readers")
     page.get_by_role("button", name="Delete group").click()
     page.get_by_label("Type the group's name").fill("readers")

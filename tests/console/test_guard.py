@@ -12,7 +12,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from headwater.console.guard import SESSION, STANDS, Guard
 from headwater.console.login import COOKIE, Login
-from headwater.console.sessions import Sessions, Token
+from headwater.console.sessions import WHO, Sessions, Token
 from headwater.project.roles import Role
 from headwater.secrets import Secrets
 
@@ -26,9 +26,11 @@ class Application:
     def __init__(self) -> None:
         self.heard: list[str] = []
         self.scope: Scope = {}
+        self.who: list[str] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
+        self.who.append(WHO.get())
         if scope["type"] == "http":
             return
         while (message := await receive())["type"] != "websocket.disconnect":
@@ -97,6 +99,24 @@ def played(visitor: Visitor, act: Act) -> None:
         await asyncio.wait_for(opened, 60)
 
     asyncio.run(play())
+
+
+def test_what_a_page_does_is_done_in_the_name_of_its_visitor(tmp_path: Path) -> None:
+    visitor = Visitor(tmp_path)
+    asyncio.run(visitor.request("GET", "/topics"))
+    played(visitor, log_out)
+    assert visitor.application.who == ["token:administrator"] * 2
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "POST"])
+@pytest.mark.parametrize("origin", ["http://evil.example", "http://localhost:1", "null"])
+def test_pages_of_other_places_may_not_even_ask(tmp_path: Path, method: str, origin: str) -> None:
+    """One on another port of this machine comes with the visitor's cookie, however strict that is."""
+    visitor = Visitor(tmp_path)
+    own = visitor.scope("http", method, "/_nicegui_ws/socket.io/")
+    asked = {**own, "headers": [*own["headers"], (b"origin", origin.encode())]}
+    asyncio.run(visitor.guard(asked, visitor._says.get, visitor._hear))
+    assert visitor.sent[0]["status"] == 403 and not visitor.application.scope
 
 
 async def another_token_and_a_message(visitor: Visitor) -> None:

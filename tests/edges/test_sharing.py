@@ -235,7 +235,7 @@ _SHARED = {  # where something waits, and why nobody waits there for a stranger
 }
 _WAITING = re.compile(
     r"ThreadPoolExecutor\(|\bdeque\(|Semaphore\(|asyncio\.Lock\(|SimpleQueue\(|\bQueue\(|new_producer\("
-    r"|_make\(|FairQueue\("
+    r"|_make\(|FairQueue\(|FairThreads\("
 )
 
 

@@ -9,7 +9,7 @@ import pytest
 from headwater.capture.config import from_file, from_mapping
 from headwater.format_version import NewerFormat
 from headwater.project.file import Project, load
-from headwater.project.mistakes import BadProject
+from headwater.project.mistakes import BadProject, Lines
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -89,6 +89,19 @@ to = "data/search"
         "8: [capture.shop] lacks `from = …`",
         "12: to = 'data/search' names no target, as in \"sqlite:data/views.db\"",
     ]
+
+
+def test_a_mistake_in_braces_or_in_a_section_of_sections_has_its_line():
+    lines = Lines(
+        '[log]\n[console]\nread_only = true\ntokens = { reader = "" }\n[edges.bridges.m]\n'
+    )
+    asked = [
+        ("console.tokens", None),
+        ("edges.bridges", None),
+        ("console", "tokens"),
+        ("views", None),
+    ]
+    assert [lines.number(*each) for each in asked] == [4, 5, 4, 1]
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,11 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,13 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import headwater.testing
+from headwater.project import record
+from headwater.project.hello import Answer, hello
 from headwater.project.parts import Part
 from headwater.project.ports import free_port
 from headwater.project.processes.process import SupervisedPart
 from headwater.project.record import PartLog
+from headwater.project.supervisor import Supervisor
 from tests.compat.waiting import until
 
 
@@ -224,6 +229,38 @@ def test_a_strangers_broker_never_counts_as_the_projects_own(tmp_path: Path) -> 
             right.tell_to_stop()
             assert right.wait_stopped(time.monotonic() + 60)
             right.close()
+
+
+def test_queries_start_beside_the_log_and_wait_until_the_supervisor_has_seen_it(
+    tmp_path: Path,
+) -> None:
+    """By the record and not by the address, at which another broker may be."""
+    own = f"127.0.0.1:{free_port()}"
+    words = ("broker", "--data", "log", "--listen", own)
+    waits = ("tail", "nothing", "--bootstrap", own)
+    parts = [
+        Part("broker", words, 3, answers_at=own, data="not-this-one"),
+        Part("capture", waits, 1),
+        Part("pipelines", waits, 2, waits_for_log=True),
+    ]
+    supervisor = Supervisor(parts, tmp_path, own, lambda *_: None)
+    folder = tmp_path / record.FOLDER
+    running = threading.Thread(target=supervisor.run)
+    running.start()
+    try:
+        until(lambda: hello(own, 1.0) is Answer.BROKER, "the broker to answer")
+        until(lambda: _states(folder).get("pipelines") == "running", "the queries to be started")
+        assert record.log_is_to_come(folder)
+        assert _states(folder)["capture"] == "waiting"
+        supervisor._supervised[0].part = replace(parts[0], data="log")
+        until(lambda: not record.log_is_to_come(folder), "the supervisor to know its broker")
+    finally:
+        supervisor.stop()
+        running.join()
+
+
+def _states(folder: Path) -> dict[str, str]:
+    return {entry.name: entry.state for entry in record.read(folder)[1]}
 
 
 def test_what_a_part_prints_is_bounded_while_it_runs(tmp_path: Path) -> None:

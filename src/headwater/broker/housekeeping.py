@@ -1,4 +1,5 @@
-"""What the broker does beside answering: retention, checkpoints, idle connections, old producers.
+"""What the broker does beside answering: retention, checkpoints, idle connections, old producers, lost
+records.
 
 Each duty is a task of its own with its own interval, so that one that fails, or waits, keeps no other
 from its turn. The disk's part of them is done in the disk threads, so that no client waits for them.
@@ -17,8 +18,9 @@ from headwater.broker.memory import MemoryBudget
 from headwater.broker.partition import Partition
 from headwater.broker.slices import Pace, in_turns, pieces
 from headwater.broker.supervisor import Work
-from headwater.log import retention
+from headwater.log import retention, segment_ends
 from headwater.log.producers import SILENT_MS
+from headwater.log.recovery import Report
 from headwater.log.segment import SUFFIXES, Segment
 
 logger = logging.getLogger("headwater.broker")
@@ -59,6 +61,7 @@ class Housekeeping:
             ("retention", self._retention_seconds, self.retain),
             ("checkpoints", self._checkpoint_seconds, self._checkpoint),
             ("release", lambda: RELEASE_SECONDS, self._release),
+            ("segment ends", lambda: TICK_SECONDS, SegmentEnds(self._maintenance).look),
             *self._more,
         ]
         every, now = self._maintenance.supervisor.every, self._maintenance.clock.monotonic
@@ -166,6 +169,36 @@ class Housekeeping:
         """Kafka's interval, but no more than ours: what is written down need not be scanned."""
         wanted: int = self._maintenance.settings.get("log.flush.offset.checkpoint.interval.ms")
         return max(min(wanted / 1000, CHECKPOINT_SECONDS), TICK_SECONDS)
+
+
+class SegmentEnds:
+    """After each start every log is asked once whether records are missing between its segments: two reads
+    for each, which the start itself does not make. They are named as what a start finds missing is."""
+
+    def __init__(self, maintenance: Maintenance) -> None:
+        self._maintenance = maintenance
+        self._left = [each for each in maintenance.partitions() if len(each.log.segments) > 1]
+
+    async def look(self) -> None:
+        while self._left:
+            partition = self._left.pop()
+            name = f"{partition.topic}-{partition.number}"
+            with self._maintenance.supervisor.duty("segment ends", name):
+                await self._look_at(partition)
+
+    async def _look_at(self, partition: Partition) -> None:
+        log = partition.log
+        if segment_ends.may_have_gaps(log):
+            return
+        holes = await self._maintenance.in_thread(segment_ends.missing, log)
+        if partition.is_closed or segment_ends.may_have_gaps(log):
+            return  # its folder may be another topic's by now
+        for first, behind in holes:
+            if first >= log.start_offset:
+                report = Report()
+                report.lacks(log.directory, first, behind)
+                sentence = report.sentence(log.directory)
+                self._maintenance.store.on_damage(log.directory.name, sentence)
 
 
 def _remove_files(segments: list[Segment]) -> None:

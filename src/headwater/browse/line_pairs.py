@@ -7,12 +7,15 @@ them all between the first and the last line that differ is changed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 SAME, CHANGED, ADDED, GONE = "same", "changed", "added", "gone"
 WORK_MAX = 1_000_000
 """Steps: about a second."""
+AROUND = 3
+"""Lines that are the same, before and after what differs."""
 
 
 class Pair(NamedTuple):
@@ -37,6 +40,41 @@ def side_by_side(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
             found.append(Pair(old[one], new[other], SAME))
         at_old, at_new = one + 1, other + 1
     return found
+
+
+def unified(pairs: Sequence[Pair]) -> Iterator[str]:
+    """What differs, with the lines around it, as `diff -u` prints it; without names."""
+    before = [[0, *accumulate(int(each[side] is not None) for each in pairs)] for side in (0, 1)]
+    for begin, end in _hunks(pairs):
+        part = pairs[begin:end]
+        old, new = (_range(each[begin], each[end]) for each in before)
+        yield f"@@ -{old} +{new} @@"
+        gone, come = list[str](), list[str]()
+        for each in part:
+            if each.mark == SAME:
+                yield from (*gone, *come, f" {each.old}")
+                gone, come = [], []
+            else:
+                gone += [] if each.old is None else [f"-{each.old}"]
+                come += [] if each.new is None else [f"+{each.new}"]
+        yield from (*gone, *come)
+
+
+def _hunks(pairs: Sequence[Pair]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for place, each in enumerate(pairs):
+        if each.mark == SAME:
+            continue
+        begin, end = max(0, place - AROUND), min(len(pairs), place + AROUND + 1)
+        if found and begin <= found[-1][1]:
+            begin = found.pop()[0]
+        found.append((begin, end))
+    return found
+
+
+def _range(begin: int, end: int) -> str:
+    count = end - begin
+    return f"{end}" if count == 1 else f"{begin + (count > 0)},{count}"
 
 
 def _matches(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from headwater.pipelines.context import Wanted
 
 DEFAULT_CHECKPOINTS = "data/checkpoints"
+LOOK_S = 0.05
 
 
 def add_to(app: typer.Typer) -> None:
@@ -90,22 +91,20 @@ def run(
 
     Example: headwater run pipelines/ --once
     """
-    try:
-        settings = with_secrets(parse_assignments(conf))
-    except ValueError as error:
-        raise typer.BadParameter(f"{error}, for example --conf spark.executor.memory=2g") from None
-    try:
-        targets = parse_assignments(to)
-    except ValueError as error:
-        raise typer.BadParameter(f"{error}, for example --to orders=sqlite:shop.db") from None
+    from headwater.pipelines import launch
 
-    from headwater.cli.admin import admin
-
-    with admin(bootstrap):
-        pass  # says at once that no broker answers, before Spark is started
+    settings = with_secrets(_assigned(conf, "--conf spark.executor.memory=2g"))
+    targets = _assigned(to, "--to orders=sqlite:shop.db")
+    if control is None:
+        _expect_log(bootstrap)
+    if remote is None:
+        launch.begin(paths, master, checkpoints, settings)
 
     from headwater.pipelines import application, control_server
 
+    if control is not None:
+        _await_log(control)
+        _expect_log(bootstrap)
     order = application.Order(
         paths=tuple(paths),
         bootstrap=bootstrap,
@@ -122,6 +121,29 @@ def run(
         wanted=_wanted_in(control),
     )
     return application.run(order, _say, control_server.requests)
+
+
+def _assigned(words: list[str], example: str) -> dict[str, str]:
+    try:
+        return parse_assignments(words)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}, for example {example}") from None
+
+
+def _expect_log(bootstrap: str) -> None:
+    """Say at once that no broker answers, and what the client's settings lack."""
+    from headwater.cli.admin import admin
+
+    with admin(bootstrap):
+        pass
+
+
+def _await_log(folder: Path) -> None:
+    """Until the supervisor has seen the project's own broker answer: another may be at its address."""
+    from headwater.project import record
+
+    while record.log_is_to_come(folder):
+        time.sleep(LOOK_S)
 
 
 def _wanted_in(folder: Path | None) -> Callable[[str], Wanted]:

@@ -178,18 +178,17 @@ def diff(
 
     Example: headwater schemas diff orders-value 1 2
     """
-    from difflib import unified_diff
-
+    from headwater.browse.line_pairs import side_by_side, unified
     from headwater.browse.subjects import lines
 
     with asked(registry, ca) as client:
         if one is None:
             one = client.versions(subject)[-2:][0]
         old, new = client.version(subject, one), client.version(subject, other)
-    names = [f"{subject} version {each.version}" for each in (old, new)]
-    texts = lines(old.schema), lines(new.schema)
-    for line in unified_diff(*texts, names[0], names[1], lineterm=""):
-        print(line)
+    found = list(unified(side_by_side(lines(old.schema), lines(new.schema))))
+    if found:
+        print(f"--- {subject} version {old.version}\n+++ {subject} version {new.version}")
+        print("\n".join(found))
 
 
 @schemas.command("compat")

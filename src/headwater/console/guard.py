@@ -3,7 +3,8 @@
 Wrapped around the application by `app`. In this order:
 
     host     on the loopback, only names of the loopback
-    origin   a websocket or a request that may change something must come from our own page
+    origin   what says that a page has sent it (`Origin`) must come from our own, also where it only asks:
+             the library below would tell the other page that it may read the answer
     health   /healthz, for the supervisor
     login    a cookie, or else the form (`login`)
 
@@ -32,7 +33,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headwater.console.addresses import host_of, is_loopback, same_origin
 from headwater.console.login import COOKIE, Login
-from headwater.console.sessions import NOBODY, Session
+from headwater.console.sessions import NOBODY, WHO, Session, Visitor
 
 VISITOR = "headwater.visitor"
 SESSION = "headwater.session"
@@ -41,7 +42,6 @@ STANDS = "headwater.session.stands"
 """Asks whether it still does."""
 LOOK_S = 2.0
 """Between two looks at whether the session of an open websocket still stands."""
-_SAFE = ("GET", "HEAD", "OPTIONS")
 _REFUSED = 4403  # of a websocket: the range for applications
 _HEADERS = {
     "x-frame-options": "DENY",
@@ -90,8 +90,9 @@ class Guard:
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         cookie = Request({**scope, "type": "http"}).cookies.get(COOKIE)
         session = self._session(cookie)
+        WHO.set(_visitor(session).name)
         is_in = self._login is None or session is not None
-        if self._is_foreign(Headers(scope=scope), changes=True) or not is_in:
+        if self._is_foreign(Headers(scope=scope)) or not is_in:
             await receive()
             await send({"type": "websocket.close", "code": _REFUSED, "reason": "not from here"})
         elif session is None:
@@ -133,7 +134,7 @@ class Guard:
         cookie = request.cookies.get(COOKIE)
         session = self._session(cookie)
         answer: Response | None = None
-        if self._is_foreign(request.headers, changes=scope["method"] not in _SAFE):
+        if self._is_foreign(request.headers):
             answer = PlainTextResponse(
                 "Refused: this request does not come from the console.\n", 403
             )
@@ -145,7 +146,8 @@ class Guard:
             answer = self._logout(session)
         elif self._login is not None and session is None:
             answer = self._stranger(scope)
-        scope[VISITOR] = NOBODY if session is None else session.visitor
+        scope[VISITOR] = _visitor(session)
+        WHO.set(scope[VISITOR].name)
         scope[SESSION] = None if session is None else session.id
         scope[STANDS] = partial(self._stands, cookie)
         await (answer or self.app)(scope, receive, send)
@@ -157,12 +159,12 @@ class Guard:
         """Whether who came with it would be let in now."""
         return self._login is None or self._session(cookie) is not None
 
-    def _is_foreign(self, headers: Headers, *, changes: bool) -> bool:
+    def _is_foreign(self, headers: Headers) -> bool:
         host = headers.get("host", "")
         if self._loopback_only and not is_loopback(host_of(host)):
             return True
         origin = headers.get("origin")
-        return changes and origin is not None and not same_origin(origin, host)
+        return origin is not None and not same_origin(origin, host)
 
     def _stranger(self, scope: Scope) -> Response:
         wants_page = "text/html" in Headers(scope=scope).get("accept", "")
@@ -179,6 +181,10 @@ class Guard:
         answer = RedirectResponse("/login", 303)
         answer.delete_cookie(COOKIE)
         return answer
+
+
+def _visitor(session: Session | None) -> Visitor:
+    return NOBODY if session is None else session.visitor
 
 
 def _until(

@@ -6,23 +6,25 @@ be, and goes when the next load succeeds.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from nicegui import background_tasks, ui
 
 from headwater.console import elements
+from headwater.console.sessions import WHO
+from headwater.project.fair_threads import FairThreads
 
 T = TypeVar("T")
+THREADS, AT_ONCE, WAITING_MAX = 32, 16, 2_000
+"""Of all visitors; and of one, whatever his pages look for."""
 # Of our own: while the broker is away, loads wait for time-outs, and asyncio has only a few threads.
-_THREADS = ThreadPoolExecutor(32, "console load")
+_THREADS = FairThreads(THREADS, AT_ONCE, "console load", WAITING_MAX)
 
 
 async def loaded(load: Callable[[], T]) -> T:
-    """The result of `load`, which may block, from a thread of its own."""
-    return await asyncio.get_running_loop().run_in_executor(_THREADS, load)
+    """The result of `load`, which may block, from a thread; nobody's loads wait for those of another."""
+    return await _THREADS.run(WHO.get(), load)
 
 
 class Keeping:

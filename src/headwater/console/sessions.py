@@ -18,6 +18,7 @@ import json
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from headwater.console.guesses import Guesses
@@ -58,6 +59,10 @@ class Visitor:
 
 NOBODY = Visitor("nobody", Role.ADMINISTRATOR)
 """Of a console that asks nobody: it listens on this machine only."""
+
+
+WHO: ContextVar[str] = ContextVar("visitor", default=NOBODY.name)
+"""In whose name something is done now; set by `guard` for a request or websocket and all that follows."""
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,12 @@ watches, the keys of an issuer and the end of the process wait for those, and no
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from headwater.edges.caller import SENDER
 from headwater.edges.errors import Overloaded
+from headwater.project.fair_threads import FairThreads, LineFull
 
 WAITING_MAX = 2000
 """Requests of one sender that wait for a thread, or have one."""
@@ -33,29 +31,17 @@ class Workers:
     def __init__(
         self, threads: int, at_once: int, name: str, waiting_max: int = WAITING_MAX
     ) -> None:
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
-        self._at_once, self._waiting_max = at_once, waiting_max
-        self._waiting: Counter[str] = Counter()
-        self._turns: dict[str, asyncio.Semaphore] = {}
+        self._threads = FairThreads(threads, at_once, name, waiting_max)
 
     async def run(self, function: Callable[[], Result]) -> Result:
         """For whoever asks (`SENDER`). Raises Overloaded."""
-        sender = SENDER.get()
-        if self._waiting[sender] >= self._waiting_max:
-            raise Overloaded("too many requests of one sender wait", 1.0)
-        turn = self._turns.setdefault(sender, asyncio.Semaphore(self._at_once))
-        self._waiting[sender] += 1
         try:
-            async with turn:
-                loop = asyncio.get_running_loop()
-                return await loop.run_in_executor(self._threads, function)
-        finally:
-            self._waiting[sender] -= 1
-            if not self._waiting[sender]:
-                del self._waiting[sender], self._turns[sender]
+            return await self._threads.run(SENDER.get(), function)
+        except LineFull:
+            raise Overloaded("too many requests of one sender wait", 1.0) from None
 
     def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
 
 
 class Parsers(Workers):

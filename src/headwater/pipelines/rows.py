@@ -14,6 +14,7 @@ What a target is handed when a view has been built: its DataFrame, and all that 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -77,13 +78,20 @@ def check_key(view: View, frame: DataFrame, *, needed: bool) -> None:
         raise PipelineError(
             f"the view {view.name!r} ({view.place}) has the key {', '.join(missing)}, which is no "
             "column of its result",
-            hint=f"its columns are {', '.join(frame.columns)}",
+            hint=f"its columns are {', '.join(frame.columns)}{_why(frame.columns)}",
         )
     if needed and not view.key:
         raise PipelineError(
             f"rows of the view {view.name!r} ({view.place}) change, so each needs a key",
             hint=f"name its columns: @hw.view({view.name!r}, key=…)",
         )
+
+
+def _why(columns: Sequence[str]) -> str:
+    if not {"key", "value", "timestampType"}.issubset(columns):
+        return ""
+    said = ", as those of hw.stream are where no registry knows a schema: give schema=, or register"
+    return f"{said} TOPIC-value"
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,17 @@ What is set here are defaults: `settings` and an existing session win.
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.pipelines.errors import PipelineError, brief
-from headwater.pipelines.java import java_home
+from headwater.pipelines.java import ARROW, launching_java, settle_environment
 from headwater.pipelines.spark_home import compiled_pyspark
 
 if TYPE_CHECKING:
@@ -45,8 +46,6 @@ COMMON = {
     # An idle query says where it stands this often: so lag is seen to grow, and to be nothing.
     "spark.sql.streaming.noDataProgressEventInterval": "1000",
 }
-# Arrow's Java library otherwise checks every single access to memory, on the way of every row.
-ARROW = {"ARROW_ENABLE_UNSAFE_MEMORY_ACCESS": "true", "ARROW_ENABLE_NULL_CHECK_FOR_GET": "false"}
 # Small batches keep Spark planning, in thousands of methods that are each called a little: to optimise
 # them takes more than it saves. What goes through many rows is optimised all the same, a moment later.
 _JUST_IN_TIME = {
@@ -85,19 +84,16 @@ def session(
         return _remote(remote, dict(settings or {}))
     from pyspark.sql import SparkSession
 
-    os.environ["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON") or sys.executable
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    for setting, value in ARROW.items():
-        os.environ.setdefault(setting, value)  # before the JVM starts
-    if SparkSession.getActiveSession() is None:
-        os.environ["JAVA_HOME"] = str(java_home())
+    if _launch is not None:
+        _launch.join()
+    settle_environment(SparkSession.getActiveSession() is None)
     builder: Any = SparkSession.builder
     everything = settings_for(master or DEFAULT_MASTER, settings or {}, jars, log_file)
     for setting, value in everything.items():
         builder = builder.config(setting, value)
     try:
         local = (master or DEFAULT_MASTER).startswith("local")
-        with _launching_java(log_file), compiled_pyspark() if local else nullcontext():
+        with launching_java(log_file), compiled_pyspark() if local else nullcontext():
             made: SparkSession = (
                 builder.appName(name).master(master or DEFAULT_MASTER).getOrCreate()
             )
@@ -108,6 +104,50 @@ def session(
             + (f"; Java's own words are in {log_file}" if log_file else ""),
         ) from error
     return _with_one_daemon(made) if local else made
+
+
+def launch(
+    master: str | None = None,
+    *,
+    settings: Mapping[str, str] | None = None,
+    jars: Sequence[Path] = (),
+    log_file: Path | None = None,
+) -> None:
+    """Start the Java of a session that will be made with the same words, and go on meanwhile.
+
+    What fails here is tried again, and told, when the session is made.
+    """
+    global _launch
+    require_pyspark()
+    from pyspark import SparkContext
+
+    if SparkContext._active_spark_context is not None or _launch is not None:
+        return
+
+    def start() -> None:
+        with suppress(Exception):
+            _start_java(master or DEFAULT_MASTER, settings or {}, jars, log_file)
+
+    _launch = threading.Thread(target=start, name="java", daemon=True)
+    _launch.start()
+    with suppress(ImportError):
+        # PySpark's first call into Java imports pandas: better while there is no Java yet.
+        import_module("pyspark.testing.utils")
+
+
+def _start_java(
+    master: str, settings: Mapping[str, str], jars: Sequence[Path], log_file: Path | None
+) -> None:
+    from pyspark import SparkConf, SparkContext
+
+    settle_environment(True)
+    conf = SparkConf()
+    everything = settings_for(master, settings, jars, log_file)
+    for setting, value in {**everything, "spark.master": master}.items():
+        conf.set(setting, value)
+    local = master.startswith("local")
+    with launching_java(log_file), compiled_pyspark() if local else nullcontext():
+        SparkContext._ensure_initialized(conf=conf)
 
 
 def _with_one_daemon(spark: SparkSession) -> SparkSession:
@@ -161,39 +201,7 @@ def settings_for(
     return {**chosen, **settings}
 
 
-_launching = False
-_standard_error: int | None = None
-
-
-@contextmanager
-def _launching_java(log_file: Path | None) -> Iterator[None]:
-    """Let a JVM that is started here ignore SIGTERM, and write what it says to the log.
-
-    A supervisor sends the signal to all processes of a service: the JVM must not end before the
-    queries have been stopped in order. Its standard error is also that of Python workers, which on
-    their way out may leave tracebacks that mean nothing. Both are set in the forked child alone.
-    """
-    global _launching, _standard_error
-    if log_file is not None:
-        _standard_error = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    _launching = True
-    try:
-        yield
-    finally:
-        _launching = False
-        if _standard_error is not None:
-            os.close(_standard_error)
-            _standard_error = None
-
-
-def _in_child() -> None:
-    if _launching:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        if _standard_error is not None:
-            os.dup2(_standard_error, 2)
-
-
-os.register_at_fork(after_in_child=_in_child)
+_launch: threading.Thread | None = None
 
 
 def require_pyspark() -> None:

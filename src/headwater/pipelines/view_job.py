@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headwater.pipelines import application
 from headwater.pipelines.declarations import View
 from headwater.pipelines.handles import placed, the_view
+from headwater.pipelines.launch import session_for
 from headwater.pipelines.loader import Source, load, read
 from headwater.pipelines.maven import connector_for
 from headwater.pipelines.session import require_pyspark
@@ -31,7 +32,7 @@ def view_job(
     """The session ends with the job. `targets`: where views live instead of where their files say."""
     require_pyspark()
     sources = read(order.paths)
-    spark = application.session_for(order, connector_for(sources, order.remote))
+    spark = session_for(order, connector_for(sources, order.remote))
     try:
         view = the_view(name, placed(load(sources), targets or {}))
         application.carry_functions(order.paths)

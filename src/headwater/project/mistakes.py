@@ -30,11 +30,12 @@ class Lines:
         self._lines = text.splitlines()
 
     def number(self, section: str, key: str | None) -> int:
-        inside = 1
-        for number, found in self._headers():
-            if found == section or (key is not None and found == f"{section}.{key}"):
-                inside = number
-                break
+        inside = self._header(section, key)
+        if inside is None:
+            above, _, name = section.rpartition(".")
+            return (
+                self.number(above, name) if above else 1
+            )  # written in braces: the line of its name
         if key is None:
             return inside
         for number in range(inside, len(self._lines) + 1):
@@ -44,6 +45,16 @@ class Lines:
             if re.match(rf'"?{re.escape(key)}"?\s*=', line):
                 return number
         return inside
+
+    def _header(self, section: str, key: str | None) -> int | None:
+        """That of the section or the setting, or of the first one within the section."""
+        within = None
+        for number, found in self._headers():
+            if found == section or (key is not None and found == f"{section}.{key}"):
+                return number
+            if within is None and found.startswith(f"{section}."):
+                within = number
+        return within
 
     def _headers(self) -> Iterator[tuple[int, str]]:
         for number, line in enumerate(self._lines, 1):

@@ -21,7 +21,7 @@ from headwater.secrets import Environment
 if TYPE_CHECKING:
     from headwater.broker.security.listeners import Listener
 
-BROKER, PIPELINES, CONSOLE, EDGES = "broker", "pipelines", "console", "edges"
+BROKER, PIPELINES, CONSOLE, EDGES = record.LOG, "pipelines", "console", "edges"
 SCHEMAS = "schemas"
 CONSOLE_LISTEN = "127.0.0.1:8765"
 EDGES_LISTEN = "127.0.0.1:8086"
@@ -57,6 +57,8 @@ class Part:
     """Added to the supervisor's own: secrets, as everybody sees a process's words."""
     needs: packages.Needs = field(default_factory=dict)
     """What must be installed before it can start."""
+    waits_for_log: bool = False
+    """Whether it starts beside the log, and waits by itself until the record says that this runs."""
 
     @property
     def is_asked(self) -> bool:
@@ -155,7 +157,9 @@ def _pipelines(project: Project) -> Part:
         **(packages.REMOTE if project.remote else {}),
         **packages.of_stores(view["to"] for view in project.views.values()),
     }
-    return Part(PIPELINES, tuple(words), stops=2, environment=secrets, needs=needs)
+    return Part(
+        PIPELINES, tuple(words), stops=2, environment=secrets, needs=needs, waits_for_log=True
+    )
 
 
 def placed(project: Project, secrets: Environment) -> list[str]:

@@ -27,6 +27,8 @@ from headwater import owner_only
 from headwater.views.operate.pause import is_alive
 
 FOLDER = Path("data") / "up"
+LOG = "broker"
+"""The part that everything else needs."""
 _FILE = "parts.json"
 
 
@@ -75,6 +77,12 @@ def read(folder: Path) -> tuple[bool, list[Entry]]:
     except (OSError, ValueError, KeyError, TypeError):
         return False, []
     return is_up, entries
+
+
+def log_is_to_come(folder: Path) -> bool:
+    """Whether the project is up, has a broker of its own, and that does not answer yet."""
+    is_up, entries = read(folder)
+    return is_up and any(entry.name == LOG and entry.state != "running" for entry in entries)
 
 
 def remove(folder: Path) -> None:

@@ -58,6 +58,7 @@ class Supervisor:
         """Until told to stop. 0 if every part went by itself."""
         try:
             require_free(supervised.part for supervised in self._supervised)
+            self._write()  # before any part that waits by it
             while not self._stopping:
                 self._look()
                 time.sleep(LOOK_EVERY_S)
@@ -91,8 +92,8 @@ class Supervisor:
             self._write()
 
     def _log_is_ready(self, supervised: SupervisedPart) -> bool:
-        if supervised.part.page_at is not None:
-            return True  # the page says itself that the log is away
+        if supervised.part.page_at is not None or supervised.part.waits_for_log:
+            return True  # the page says itself that the log is away; queries have Java to start
         logs = [k for k in self._supervised if k.part.answers_at is not None]
         return supervised in logs or all(each.ready for each in logs)
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+import psutil
 import psycopg
 
 from headwater.project.ports import free_port
@@ -123,8 +124,12 @@ class PostgresServer:
     def kill(self) -> None:
         """kill -9 of the server and everything it has started."""
         if self._process is not None:
-            os.killpg(self._process.pid, signal.SIGKILL)
+            # They have sessions of their own, and would let no other server start for as long as they live.
+            started = _started_by(self._process.pid)
+            for each in (self._process, *started):
+                each.kill()
             self._process.wait(60)
+            psutil.wait_procs(started, 60)
             self._process = None
             _wait_for_free(self.port)
 
@@ -174,6 +179,15 @@ def _other_user() -> dict[str, Any]:
             found = pwd.getpwnam(name)
             return {"user": found.pw_uid, "group": found.pw_gid, "extra_groups": []}
     raise AssertionError("running as root, and there is no other user to run PostgreSQL as")
+
+
+def _started_by(number: int) -> list[psutil.Process]:
+    """Stopped, so that they start nothing meanwhile; the server may be gone already."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        server = psutil.Process(number)
+        server.suspend()
+        return server.children(recursive=True)
+    return []
 
 
 def _wait_for_free(port: int) -> None:

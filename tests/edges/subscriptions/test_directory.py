@@ -17,12 +17,13 @@ from headwater.client.log import Log
 from headwater.client.records import Record
 from headwater.edges.config import read
 from headwater.edges.server import made_context
-from headwater.edges.subscriptions import topic_view
+from headwater.edges.subscriptions import entry as entries
+from headwater.edges.subscriptions import history, topic_view
 from headwater.edges.subscriptions.entry import Entry, Salt
 from headwater.edges.subscriptions.runner import Runner
 from headwater.edges.subscriptions.settings import Settings
 from headwater.edges.subscriptions.topic_view import TopicView
-from tests.edges.running import edges
+from tests.edges.running import edges, until
 from tests.edges.subscriptions.test_api import good
 from tests.edges.webhooks.receiver import receiver
 
@@ -97,6 +98,28 @@ async def test_of_secrets_that_are_replaced_at_once_none_that_was_given_out_is_l
             secrets = [each.json()["secret"] for each in await asyncio.gather(*turns)]
             assert (await client.post("/webhooks/both/ping")).json()["delivered"]
         assert [good(inbox.taken[0], each) for each in secrets] == [True, True]
+
+
+def test_a_topic_that_somebody_deletes_is_made_again_and_nothing_else_goes_with_it(
+    log: Log, topic: Topic, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_view, "LOOK_S", 0.1)
+    said = {"name": "before", "topic": topic(), "to": "http://127.0.0.1:9/"}
+    with httpx.Client(base_url=url, timeout=60) as client:
+        assert client.post("/webhooks", json=said).status_code == 201
+        letters = [each for each in log.topics() if each.startswith("webhooks.before.")]
+        assert len(letters) == 2
+        for name in (entries.TOPIC, history.TOPIC):
+            log.admin.delete_topics([name])[name].result()
+        until(lambda: client.get("/webhooks").json().get("webhooks") == [], "an empty topic", 60)
+        assert client.post("/webhooks", json={**said, "name": "after"}).status_code == 201
+        assert client.post("/webhooks/after/ping").status_code == 200
+        until(
+            lambda: len(client.get("/webhooks/after/deliveries").json()["deliveries"]) == 1,
+            "the history",
+            60,
+        )
+        assert {*letters} <= {*log.topics()}, "what could not be delivered is kept"
 
 
 async def test_who_deletes_one_deletes_none_that_was_made_under_its_name_meanwhile(

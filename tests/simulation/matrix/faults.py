@@ -141,7 +141,8 @@ def somebody(how: str) -> Fault:
         before = disk.copy()
         _note(run, path)
         if how == "removed":
-            disk.lose(path)
+            for each in _with_its_indexes(run, path):
+                disk.lose(each)
         elif how == "cut":
             disk.cut_short(path, run.dice.randrange(max(1, disk.size(path))))
         elif disk.size(path):
@@ -157,6 +158,16 @@ def somebody(how: str) -> Fault:
             run.start()
 
     return harm
+
+
+def _with_its_indexes(run: Run, path: Path) -> list[Path]:
+    """Of a segment often all files, which leaves no trace of it; but not where compaction may leave gaps."""
+    topic = path.parent.name.rpartition("-")[0]
+    known = [each for each in run.oracle.model.topics if each.name == topic]
+    may_have_gaps = not known or known[-1].may_compact()
+    if path.suffix != ".log" or may_have_gaps or run.dice.random() < 0.5:
+        return [path]
+    return [each for each in run.world.disk.all_files(path.parent) if each.stem == path.stem]
 
 
 def _any_file(run: Run) -> Path:

@@ -18,7 +18,7 @@ from headwater.broker.partition import Partition
 from headwater.broker.supervisor import Supervisor
 from headwater.broker.transactions import coordinator, transitions
 from headwater.broker.transactions.state_manager import Timeouts
-from headwater.log import compaction, recovery, replay
+from headwater.log import compaction, recovery, replay, segment_ends
 from headwater.log.commit import Commit
 from headwater.log.config import LogConfig
 from headwater.log.partition import PartitionLog
@@ -52,6 +52,10 @@ class Canary:
 
 def _nothing(*_: object, **__: object) -> None:
     return None
+
+
+def _ends_that_nobody_looks_at(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(segment_ends, "missing", lambda log: [])
 
 
 # ---- data that was acknowledged and is gone --------------------------------------------------------
@@ -252,6 +256,9 @@ CANARIES: dict[str, Canary] = {
     ),
     "the same of a table that is written to": Canary(
         "melee", "lost", _starts_that_are_not_written_down, ("was acknowledged",)
+    ),
+    "a broker that does not look where segments end": Canary(
+        "roll", "removed", _ends_that_nobody_looks_at, ("nobody was told",)
     ),
     "an append that lets the disk's errors through": Canary(
         "roll", "emfile", _errors_that_escape_from_an_append, ("Produce failed", "readers stand at")

@@ -92,6 +92,8 @@ def test_rows_that_change_need_a_key_that_is_a_column(desk: Desk, topic: str):
     said = refusal(desk, declared(counts, key=("id", "day")))
     assert "the key day, which is no column" in said
     assert "its columns are id, count" in said
+    said = refusal(desk, declared(lambda: hw.stream(topic), key="id"))
+    assert "where no registry knows a schema: give schema=, or register TOPIC-value" in said
 
 
 def test_a_query_that_spark_cannot_run_as_a_stream_is_refused_once(desk: Desk, topic: str):

@@ -19,7 +19,6 @@ _PYTHON = {
     "utf8mb4": "utf-8",
     "utf8mb3": "utf-8",
     "utf8": "utf-8",
-    "ascii": "ascii",
     "ucs2": "utf-16-be",
     "utf16": "utf-16-be",
     "utf16le": "utf-16-le",
@@ -29,7 +28,6 @@ _PYTHON = {
     "koi8r": "koi8-r",
     "cp850": "cp850",
     "cp852": "cp852",
-    "cp1251": "cp1251",
     "cp932": "cp932",
     "gb2312": "gb2312",
     "gbk": "gbk",
@@ -47,6 +45,9 @@ def _table(codec: str, other: dict[int, str]) -> str:
 
 
 _TABLES = {
+    # Bytes that a set has no character for, which a column may hold: the server shows them as ?.
+    "ascii": _table("latin1", dict.fromkeys(range(0x80, 0x100), "?")),
+    "cp1251": _table("cp1251", {0x98: "?"}),
     "latin1": _table("cp1252", {byte: chr(byte) for byte in (0x81, 0x8D, 0x8F, 0x90, 0x9D)}),
     "cp866": _table("cp866", {0xFC: "ⁿ", 0xFD: "²"}),
     "koi8u": _table("koi8-u", {0x95: "•"}),

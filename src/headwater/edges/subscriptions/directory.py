@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -62,6 +61,8 @@ class Directory:
         self._is_told = False
         """Whether the topic for it is known to be there."""
         self._entries: dict[str, Entry] = {}
+        self.taken_back: set[str] = set()
+        """Ids of those that somebody has deleted, until their deliveries have ended."""
         self._turns = FairQueue()
         self._view = TopicView(log, TOPIC, _CONFIGS, self._take)
         self._bad = 0
@@ -208,7 +209,7 @@ class Directory:
 
     async def _tell(self, what: str, entry: Entry, by: str) -> None:
         """Who did it; it is done, whether or not that can be written down."""
-        details = {"topic": entry.topic, "to": _place(entry.to), "paused": entry.paused}
+        details = {"topic": entry.topic, "to": entry.place, "paused": entry.paused}
         said = {"on_behalf_of": by, "what": what, "name": entry.name, "details": details}
         try:
             if not self._is_told:
@@ -225,12 +226,15 @@ class Directory:
     def _take(self, records: list[Record]) -> None:
         for record in records:
             name = (record.key or b"").decode("utf-8", "replace")
-            self._entries.pop(name, None)
+            before = self._entries.pop(name, None)
+            if before is not None:
+                self.taken_back.add(before.id)
             if record.value is None:
                 continue
             found = self._read(name, record.value)
             if found is not None and len(self._entries) < READ_MAX:
                 self._entries[name] = found
+                self.taken_back.discard(found.id)
         self.heard()
 
     def _read(self, name: str, value: bytes) -> Entry | None:
@@ -247,12 +251,6 @@ class Directory:
         self._bad += 1
         _log.warning("a record of %s is left out: %s", TOPIC, wrong[0][:300])
         return None
-
-
-def _place(to: str) -> str:
-    """Without what may be a secret in it."""
-    parts = urlsplit(to)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def now_ms() -> int:

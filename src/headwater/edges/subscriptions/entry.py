@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import secrets
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -70,6 +71,12 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     made_ms: int = 0
     changed_by: str = ""
     changed_ms: int = 0
+
+    @property
+    def place(self) -> str:
+        """Where it goes, without what may be a secret in it."""
+        parts = urlsplit(self.to)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
     @property
     def service(self) -> str:

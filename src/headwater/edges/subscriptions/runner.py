@@ -72,7 +72,9 @@ class Runner:
             for id, (entry, _) in self._running.items()
             if id not in wanted or wanted[id].work() != entry.work()
         ]
-        deleted = [self._running[id][0] for id in over if id not in there]
+        # Of a topic that was lost nobody has said that his records may go.
+        deleted = [self._running[id][0] for id in over if id in self.directory.taken_back]
+        self.directory.taken_back.clear()
         await asyncio.gather(*(self._end(id) for id in over))
         for entry in deleted:
             self.upkeep.clear(entry)  # what it made until now, in whichever process it was deleted

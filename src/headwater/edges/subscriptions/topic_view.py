@@ -1,17 +1,21 @@
 """A topic of one partition, followed from some offset on: what it says is handed to the event loop, in order.
 
 Called by `directory` and `history`, whose state is a view of their topics. The topic is made where it is not
-there. While the broker is away it is waited for. A view that is run again begins anew.
+there. While the broker is away it is waited for. A view that is run again begins anew; so it must be where
+somebody has deleted the topic, which is noticed within `LOOK_S`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from headwater.client import ranges, topics
+from headwater.client.errors import BrokerUnreachable, NotThere
 from headwater.client.log import TIMEOUT_S, Log
 from headwater.client.records import Cursor, Record
 from headwater.client.tail import follow
@@ -19,6 +23,8 @@ from headwater.edges.errors import Overloaded
 
 Take = Callable[[list[Record]], None]
 AGAIN_S = 2.0
+LOOK_S = 5.0
+"""How soon it is noticed that the topic is gone: librdkafka goes on asking, in silence."""
 
 
 class TopicView:
@@ -81,11 +87,21 @@ class TopicView:
             tell(records, False)
         at = end
         tell([], True)
+        looked = time.monotonic()
         for records in follow(self._log, self._topic, Cursor({0: end}), partitions_fixed=True):
             if stopped.is_set():
                 return
             at = records[-1].offset + 1 if records else at
             tell(records, True)
+            if time.monotonic() - looked > LOOK_S:
+                self._check(at)
+                looked = time.monotonic()
+
+    def _check(self, at: int) -> None:
+        """Raises NotThere where the topic is gone, or is another by now."""
+        with suppress(BrokerUnreachable):
+            if self._log.ranges(self._topic)[0][1] < at:
+                raise NotThere(f"the topic {self._topic} was made anew")
 
     async def _took(self, records: list[Record], at: int, current: bool) -> None:
         began = current and not self.is_current
