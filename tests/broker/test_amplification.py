@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from headwater.broker import bounds, fetch_sessions
-from headwater.broker.api import k03_metadata, k19_create_topics
+from headwater.broker.api import k03_metadata
 from headwater.broker.settings import topic_definitions
 from headwater.wire import guard
 from headwater.wire.writer import uvarint
@@ -102,7 +102,7 @@ def test_a_thousand_topics_may_be_made_with_thirty_configs_each(wire: Wire) -> N
 
 
 def test_too_many_topics_at_once_are_refused_in_a_sentence(broker: Serving, wire: Wire) -> None:
-    names = range(k19_create_topics.TOPICS_MAX + 1)
+    names = range(bounds.TOPICS_MADE_MAX + 1)
     asked = [{"name": f"n{n}", "num_partitions": 1, "replication_factor": 1} for n in names]
     rows = wire.ask("create_topics", 7, topics=asked, timeout=9000, validate_only=True).topics
     assert {row.error_code for row in rows} == {ErrorCode.policy_violation}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from headwater.broker import bounds
+from headwater.broker import bounds, registry, slices
 from headwater.broker import topics as topics_module
 from headwater.broker.security import scram
 from headwater.broker.security.acls import Acl, AclTable, Operation, decide
@@ -248,6 +248,24 @@ def test_topics_that_are_made_leave_threads_to_others(
     monkeypatch.setattr(broker.broker.topics, "_run", counted)
     broker.create("large", 7)
     assert most == [2, 2, 2, 1]
+
+
+def test_a_look_at_topics_makes_so_many_and_no_more(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two hundred kilobytes of names made fifteen thousand topics, in minutes; who asks again gets more."""
+    monkeypatch.setattr(registry, "TOPICS_MADE_MAX", 5)
+    monkeypatch.setattr(slices, "SLICE_ELEMENTS", 3)
+    topics = [{"name": f"new{number}"} for number in range(8)]
+    with serving(data, {"auto.create.topics.enable": True}) as broker, broker.wire() as wire:
+
+        def asked() -> list[ErrorCode]:
+            answer = wire.ask("metadata", 9, topics=topics, allow_auto_topic_creation=True)
+            return [each.error_code for each in answer.topics]
+
+        unknown = ErrorCode.unknown_topic_or_partition
+        assert asked() == [ErrorCode.none] * 5 + [unknown] * 3
+        assert asked() == [ErrorCode.none] * 8
 
 
 def test_a_request_makes_so_many_partitions_and_no_more(wire: Wire) -> None:

@@ -181,6 +181,10 @@ def asked(state: MuchState, key: int) -> list[dict[str, Any]]:
     share = {"group_id": SHARE, "member_id": "s0"}
     one_of_all = {"num_partitions": 1, "replication_factor": 1}
     places = [{"topic_id": ids[WIDE].id, "partitions": [{"partition_index": 0}]}]
+    many = [{"partition_index": number} for number in range(state.count)]
+    begun = {**share, "share_session_epoch": 0, "max_bytes": 1 << 20, "min_bytes": 1}
+    wide = {**begun, "topics": [{"topic_id": ids[WIDE].id, "partitions": many}]}
+    nowhere = {**begun, "topics": [{"topic_id": uuid.UUID(int=5), "partitions": many}]}
     table: dict[int, list[dict[str, Any]]] = {
         0: [
             {
@@ -275,6 +279,9 @@ def asked(state: MuchState, key: int) -> list[dict[str, Any]]:
         78: [
             {**share, "share_session_epoch": 0, "max_bytes": 1 << 20, "topics": places},
             {**share, "share_session_epoch": -1, "topics": []},
+            {**wide, "max_records": 1 << 20, "batch_size": 500},
+            {**wide, "max_records": 1 << 20, "batch_size": 500, "max_wait": 10_000},
+            nowhere,
         ],
         79: [{**share, "share_session_epoch": -1, "topics": []}],
         90: [{"groups": [{"group_id": SHARE, "topics": None}]}],

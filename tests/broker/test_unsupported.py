@@ -9,8 +9,7 @@ import pytest
 
 import headwater.broker
 from headwater.broker import fetch_sessions, inbound, topic_admission, validation
-from headwater.broker.api import k19_create_topics
-from headwater.broker.bounds import METADATA_BYTES_MAX
+from headwater.broker.bounds import METADATA_BYTES_MAX, TOPICS_MADE_MAX
 from headwater.broker.settings import security
 from headwater.record import validate
 from headwater.wire import guard, regex
@@ -25,7 +24,7 @@ MIB = 1024**2
     ("number", "sentence"),
     [
         (guard.ELEMENTS_MAX, "More than {} elements in all arrays of one request"),
-        (k19_create_topics.TOPICS_MAX, "more than {} topics in one CreateTopics"),
+        (TOPICS_MADE_MAX, "more than {} topics in one CreateTopics"),
         (METADATA_BYTES_MAX // 1024, "at most {} KiB of metadata"),
         (
             fetch_sessions.SESSIONS_BYTES_MAX // MIB,

@@ -6,6 +6,8 @@ group whose record cannot be written would be refused again and again, with all 
 
     string of any request        32,767 bytes   wire.guard      INVALID_REQUEST, or the connection ends
     topic's name                 249 letters    topics          INVALID_TOPIC_EXCEPTION
+    topics that one request      1,000          k19             POLICY_VIOLATION
+      makes                                     k03             UNKNOWN_TOPIC_OR_PARTITION: ask again
     config's value, also grown   32,767 bytes   settings.alter  INVALID_CONFIG
     ids in groups, client's id   8,000 letters  groups          INVALID_GROUP_ID, INVALID_REQUEST
     names of users, clients,     8,000 letters  k30, k49, k51   INVALID_REQUEST, UNACCEPTABLE_CREDENTIAL
@@ -34,6 +36,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 TOPIC_NAME_CHARS_MAX = 249
+TOPICS_MADE_MAX = 1000
 CONFIG_VALUE_BYTES_MAX = 0x7FFF
 """Kafka's: a value is written with an int16 length there."""
 NAME_CHARS_MAX = 8_000

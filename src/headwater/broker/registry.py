@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from headwater.broker.bounds import TOPICS_MADE_MAX
 from headwater.broker.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
@@ -102,6 +103,8 @@ class Context:
     """Identity of the connection, for what must end with it."""
     may_create: Callable[[str], bool] = anybody
     """Whether the client may make a topic of this name, where a request leads to that by the way."""
+    topics_left: Iterator[int] = field(default_factory=lambda: iter(range(TOPICS_MADE_MAX)))
+    """One for each topic that the request may still make by the way, whatever slices it is answered in."""
 
     @property
     def principal(self) -> str:

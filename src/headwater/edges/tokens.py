@@ -124,6 +124,8 @@ def needed(method: str, path: str) -> Need | None:
     parts = path.split("/")
     if path in _OPEN or parts[1:2] == ["hooks"]:
         return None
+    if path == "/topics":
+        return Need(KNOWN, "")
     if parts[1:2] == ["topics"] and len(parts) > 2:
         way = "read" if method in ("GET", "HEAD", "WEBSOCKET") else "write"
         return Need(way, parts[2])

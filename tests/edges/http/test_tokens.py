@@ -82,6 +82,8 @@ def test_two_secrets_are_good_while_one_is_replaced_and_no_other():
     [
         ("POST", "/topics/orders", Need("write", "orders")),
         ("GET", "/topics/orders", Need("read", "orders")),
+        ("GET", "/topics", Need("known", "")),
+        ("GET", "/topics/", Need("read", "")),
         ("DELETE", "/topics/orders", Need("write", "orders")),
         ("WEBSOCKET", "/topics/orders", Need("read", "orders")),
         ("GET", "/views/totals/rows/17", Need("read", "view:totals")),

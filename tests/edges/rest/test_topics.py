@@ -24,6 +24,9 @@ def test_topics_are_listed_for_who_may_see_them(
     assert name in names(client, "ann", f"{cluster}/topics")
     assert names(client, "eve", f"{cluster}/topics") == []
     assert not [each for each in names(client, "ann", f"{cluster}/topics") if each[:2] == "__"]
+    assert name in client("ann").get("/topics").json() and client("eve").get("/topics").json() == []
+    assert client("ann").get("/topics").headers["content-type"] == "application/vnd.kafka.v2+json"
+    assert not [each for each in client("ann").get("/topics").json() if each[:2] == "__"]
     found = client("ann").get(f"{cluster}/topics/{name}").json()
     assert (found["kind"], found["partitions_count"]) == ("KafkaTopic", 2)
     assert client("ann").get(found["partitions"]["related"]).json()["data"][1]["partition_id"] == 1

@@ -103,6 +103,8 @@ async def _named(
             if not (create and broker.settings.get("auto.create.topics.enable")):
                 raise TopicError(ErrorCode.unknown_topic_or_partition, "there is no such topic")
             broker.disk_space.check_topic()
+            if next(context.topics_left, None) is None:
+                raise TopicError(ErrorCode.unknown_topic_or_partition, "too many new ones at once")
             topic = await _create(broker, name, context)
     except TopicError as error:
         return {"error_code": error.code, "name": name}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.bounds import TOPICS_MADE_MAX
 from headwater.broker.catalogue import Topic
 from headwater.broker.quotas.mutations import Mutations
 from headwater.broker.registry import Api, Context, Response
@@ -21,12 +22,11 @@ if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 
-TOPICS_MAX = 1000
 PARTITIONS_IN_ALL_MAX = 10_000
 _MANY_PARTITIONS = (
     f"more than {PARTITIONS_IN_ALL_MAX} partitions in one request; send them in several"
 )
-_MANY = f"more than {TOPICS_MAX} topics in one request; send them in several"
+_MANY = f"more than {TOPICS_MADE_MAX} topics in one request; send them in several"
 
 
 async def create_topics(broker: Broker, request: Any, context: Context) -> Response:
@@ -34,7 +34,7 @@ async def create_topics(broker: Broker, request: Any, context: Context) -> Respo
     mutations = Mutations(broker.quotas, context, strict=context.api_version >= 6)
     rows: list[dict[str, Any]] = []
     pace = Pace(broker.supervisor.monotonic)
-    many = len(request.topics) > TOPICS_MAX
+    many = len(request.topics) > TOPICS_MADE_MAX
     left = PARTITIONS_IN_ALL_MAX
     for asked in {asked.name: asked for asked in request.topics}.values():
         try:

@@ -8,6 +8,8 @@ adds the strict limit of records (share_acquire_mode 1) and the renewing of lock
 from __future__ import annotations
 
 import asyncio
+import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
@@ -15,7 +17,8 @@ from kio.schema.errors import ErrorCode
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.shares.acknowledgement import Settled, is_wrong, settle
 from headwater.broker.shares.fetch import Row, ShareFetch, Wanted
-from headwater.broker.shares.sessions import FINAL, INITIAL, SessionError, SessionKey
+from headwater.broker.shares.sessions import FINAL, INITIAL, Place, SessionError, SessionKey
+from headwater.broker.slices import in_turns
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -47,7 +50,7 @@ async def share_fetch(broker: Broker, request: Any, context: Context) -> Respons
         "acquisition_lock_timeout": shares.settings.group(
             key.group_id, "share.record.lock.duration.ms"
         ),
-        "responses": _responses(rows, settled),
+        "responses": await _responses(rows, settled, broker.supervisor.monotonic),
     }
 
 
@@ -99,28 +102,31 @@ def _wanted(broker: Broker, request: Any) -> Wanted:
     )
 
 
-def _responses(rows: list[Row], settled: Settled) -> list[dict[str, Any]]:
-    answers: dict[Any, dict[str, Any]] = {}
-    for row in rows:
-        answer = answers.setdefault(row.place, _empty(row.place[1]))
+async def _responses(
+    rows: list[Row], settled: Settled, monotonic: Callable[[], float]
+) -> list[dict[str, Any]]:
+    answers: dict[Place, dict[str, Any]] = {}
+    topics: dict[uuid.UUID, list[dict[str, Any]]] = {}
+
+    def answer_of(place: Place) -> dict[str, Any]:
+        if (found := answers.get(place)) is None:
+            found = answers[place] = {"partition_index": place[1], "records": b""}
+            topics.setdefault(place[0], []).append(found)
+        return found
+
+    async for row in in_turns(rows, monotonic):
+        answer = answer_of(row.place)
         answer["error_code"] = row.error
         answer["records"] = row.records
         answer["acquired_records"] = [
             {"first_offset": a.first, "last_offset": a.last, "delivery_count": a.deliveries}
             for a in row.acquired
         ]
-    for place, (code, message) in settled.items():
-        answer = answers.setdefault(place, _empty(place[1]))
+    async for place, (code, message) in in_turns(settled.items(), monotonic):
+        answer = answer_of(place)
         answer["acknowledge_error_code"] = code
         answer["acknowledge_error_message"] = message
-    topics: dict[Any, list[dict[str, Any]]] = {}
-    for (topic_id, _), answer in answers.items():
-        topics.setdefault(topic_id, []).append(answer)
     return [{"topic_id": topic_id, "partitions": parts} for topic_id, parts in topics.items()]
-
-
-def _empty(number: int) -> dict[str, Any]:
-    return {"partition_index": number, "records": b""}
 
 
 API = Api(78, "ShareFetch", (1, 2), share_fetch, answer_is_large=True, waits=True)

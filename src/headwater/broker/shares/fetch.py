@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from kio.schema.errors import ErrorCode
 
@@ -28,6 +29,7 @@ from headwater.record.errors import CorruptBatch
 from headwater.record.varint import Buffer
 
 READ_BYTES_MAX = 1024 * 1024
+T = TypeVar("T")
 
 
 class Wanted(NamedTuple):
@@ -78,8 +80,7 @@ class ShareFetch:
         self._wanted = wanted
         self._more = asyncio.Event()
         self._pace = Pace(shares.node.supervisor.monotonic)
-        self._watched: list[Partition] = []
-        self._owners: list[PartitionOwner] = []
+        self._unwatch: list[Callable[[], None]] = []
 
     async def run(self) -> list[Row]:
         loop = asyncio.get_running_loop()
@@ -92,10 +93,11 @@ class ShareFetch:
                 if rows or last or not self._session.places:
                     return rows
                 self._hold(-self._held)
-                self._watch()
-                await self._pause(deadline - loop.time())
+                if not await self._watches():
+                    await self._pause(deadline - loop.time())
         finally:
-            self._unwatch()
+            for unwatch in self._unwatch:
+                unwatch()
 
     async def _pause(self, seconds: float) -> None:
         try:
@@ -114,28 +116,26 @@ class ShareFetch:
         """A partition has more, or is gone."""
         self._more.set()
 
-    def _watch(self) -> None:
-        if self._watched or self._owners:
-            return
-        self._shares.wakers.add(self._more.set)
-        group_id = self._session.key.group_id
-        for topic_id, number in self._session.places:
+    async def _watches(self) -> bool:
+        """Whether it has begun to, and others had turns before it did: what they brought woke nobody, so
+        there is to be one more look."""
+        if self._unwatch:
+            return False
+        self._wakes(self._shares.wakers, self._more.set)
+        for topic_id, number in tuple(self._session.places):
             topic = self._shares.node.catalogue.by_id.get(topic_id)
             partition = topic and self._shares.node.topics.partitions.get((topic.name, number))
             if topic and partition:
-                partition.watchers.add(self)
-                self._watched.append(partition)
-                owner = self._shares.owners.get(Key(group_id, topic_id, number))
+                self._wakes(partition.watchers, self)
+                owner = self._shares.owners.get(Key(self._session.key.group_id, topic_id, number))
                 if owner is not None:  # else nobody can give anything back
-                    owner.waiting.add(self._more.set)
-                    self._owners.append(owner)
+                    self._wakes(owner.waiting, self._more.set)
+            await self._pace.rest()
+        return self._pace.rests > 0
 
-    def _unwatch(self) -> None:
-        self._shares.wakers.discard(self._more.set)
-        for partition in self._watched:
-            partition.watchers.discard(self)
-        for owner in self._owners:
-            owner.waiting.discard(self._more.set)
+    def _wakes(self, those: set[T], waker: T) -> None:
+        those.add(waker)
+        self._unwatch.append(partial(those.discard, waker))
 
     # ---- collecting --------------------------------------------------------------------------------
 
@@ -193,10 +193,7 @@ class ShareFetch:
 
     def _acquire(self, read: _Read, left: int) -> tuple[list[Acquired], list[Buffer]]:
         if not self._shares.sessions.has(self._session):
-            return (
-                [],
-                [],
-            )  # what it held was given back while this was read; nobody would do it again
+            return [], []  # what it held was given back meanwhile; nobody would do it again
         wanted = self._wanted
         found: list[Batch] = []
         void: list[Batch] = []

@@ -58,6 +58,10 @@ async def refusal(_request: Request, error: Exception) -> Response:
     return problem(error.status_code, str(error.detail), error_code=error.code)
 
 
+def _is_of_proxy(path: str) -> bool:
+    return path == "/topics" or path.startswith(_PREFIXES)
+
+
 def is_v2(scope: Scope) -> bool:
     """Whether it is a body of that proxy's, at a route that others have, too."""
     kinds = (value for name, value in scope["headers"] if name == b"content-type")
@@ -71,7 +75,7 @@ class ErrorForm:
         self._application = application
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and (scope["path"].startswith(_PREFIXES) or is_v2(scope)):
+        if scope["type"] == "http" and (_is_of_proxy(scope["path"]) or is_v2(scope)):
             send = _Reformed(send).send
         await self._application(scope, receive, send)
 

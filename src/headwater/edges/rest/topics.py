@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import orjson
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,9 +11,11 @@ from starlette.responses import Response
 from headwater.client import topics as client
 from headwater.client.errors import RequestRefused, told
 from headwater.client.log import TIMEOUT_S, Log
+from headwater.edges.answer_body import counted
 from headwater.edges.context import Context
 from headwater.edges.rest.access import NO_PARTITION, NO_TOPIC, acting, check_topic, sees
 from headwater.edges.rest.answers import (
+    V2,
     Json,
     RestError,
     Route,
@@ -79,6 +82,10 @@ def add_routes(router: APIRouter, context: Context) -> None:
     seen = "Topics that the token may read, write or administer"
     Route("GET", _AT, seen, list_of(_TOPIC)).add(router, topics.all)
     Route("GET", one, "A topic", _TOPIC).add(router, topics.one)
+    all_names: Json = {"type": "array", "items": {"type": "string"}}
+    Route("GET", "/topics", f"{seen}: their names", all_names, media_type=V2).add(
+        router, topics.names
+    )
     parts, part = f"{one}/partitions", f"{one}/partitions/{{partition_id}}"
     Route("GET", parts, "Its partitions", list_of(_PARTITION)).add(router, topics.partitions)
     Route("GET", part, "A partition", _PARTITION).add(router, topics.partition)
@@ -101,6 +108,13 @@ class _Topics:
             if sees(request, name)
         ]
         return listed(request, "KafkaTopic", f"/v3/clusters/{cluster_id}/topics", shown)
+
+    async def names(self, request: Request) -> Response:
+        """As v2 has it, which knows one cluster."""
+        known = await self._cluster.all(await self._cluster.id())
+        return counted(
+            request, orjson.dumps([each for each in sorted(known) if sees(request, each)]), V2
+        )
 
     async def one(self, request: Request, cluster_id: str, topic_name: str) -> Response:
         check_topic(request, topic_name)
