@@ -96,7 +96,7 @@ class Schemas:
         new = self.draft == DRAFT_2020
         return [
             self.object, self.object, self.object, self.array, self.several, self.several,
-            self.patterns, self.odd, self.contains,
+            self.patterns, self.odd, self.contains, self.across,
             *((self.evaluated, self.dependent) if new else (self.dependencies, self.tuple)),
         ]  # fmt: skip
 
@@ -155,6 +155,16 @@ class Schemas:
             if self.draft == DRAFT_2020 and self.chance.random() < 0.5:
                 made[word] = self.chance.randrange(3)
         return made
+
+    def across(self, depth: int) -> dict[str, object]:
+        """What means something in some drafts only, or by who refers to it."""
+        return self.chance.choice([
+            lambda: {"$dynamicRef": "#n"},
+            lambda: {"$dynamicAnchor": "n", **self.schema(depth)},
+            lambda: {"$ref": "#/$defs/d", **self.schema(depth)},
+            lambda: {"minimum": 1, "exclusiveMinimum": True},
+            lambda: {"prefixItems": [self.any(depth)], "items": [self.any(depth)]},
+        ])()  # fmt: skip
 
     def dependencies(self, depth: int) -> dict[str, object]:
         return {"dependencies": {"a": self.chance.choice([["b"], ["x1"], self.any(depth)])}}
@@ -238,11 +248,18 @@ def value_of(chance: random.Random, depth: int = 2) -> object:
     return chance.choice(_SCALARS)
 
 
+def redrafted(chance: random.Random, schema: dict[str, object]) -> dict[str, object]:
+    """Sometimes of another draft, now and then with no other change."""
+    drafts = [f"http://json-schema.org/draft-0{n}/schema#" for n in (4, 6)]
+    others = [*drafts, DRAFT_7, "https://json-schema.org/draft/2019-09/schema", DRAFT_2020]
+    return {**schema, "$schema": chance.choice(others)} if chance.random() < 0.2 else schema
+
+
 def refused_now(chance: random.Random, was: dict[str, object], now: dict[str, object]) -> object:
     """A value that was taken, and is not any more; () for none."""
     try:
         before, after = jsonschema_rs.validator_for(was), jsonschema_rs.validator_for(now)
-    except ValueError:
+    except ValueError:  # it is none of its draft, or refers to nothing
         return ()
     for _ in range(VALUES):
         value = value_of(chance)
@@ -258,7 +275,7 @@ def test_what_is_called_compatible_takes_all_old_values(draft: str):
     schemas, compatible = Schemas(chance, draft), 0
     for number in range(ROUNDS):
         was = schemas.root()
-        now = schemas.changed(was) if chance.random() < 0.9 else schemas.root()
+        now = redrafted(chance, schemas.changed(was) if chance.random() < 0.9 else schemas.root())
         try:
             old, new = (kinds.parse("JSON", json.dumps(each)) for each in (was, now))
             if new.unreadable(old):

@@ -265,6 +265,18 @@ def test_who_lacks_a_scope_neither_sees_nor_makes_nor_turns_one(log: Log, topic:
         assert client.post("/webhooks", json=own, headers=by("ann")).status_code == 403
 
 
+def test_who_may_only_look_is_not_shown_a_secret_in_the_address(log: Log, topic: Topic):
+    to = "https://receiver.example/?room=1&token=planted"
+    with served(log, tokens=tokens()) as (_, client):
+        new = {"name": "mine", "topic": topic(), "to": to, "paused": True}
+        made = client.post("/webhooks", json=new, headers=by("ann"))
+        assert (made.status_code, made.json()["to"]) == (201, to)
+        for who, seen in (("ann", to), ("bob", to.replace("planted", "***"))):
+            assert client.get("/webhooks/mine", headers=by(who)).json()["to"] == seen
+            (one,) = client.get("/webhooks", headers=by(who)).json()["webhooks"]
+            assert one["to"] == seen
+
+
 REFUSED: list[tuple[dict[str, Any], int]] = [
     ({"to": "http://169.254.169.254/latest"}, 422),
     ({"to": "https://[::ffff:127.0.0.1]/"}, 422),

@@ -227,11 +227,12 @@ def _check_time(style: Style, timestamp: str, now_s: float, tolerance_s: float) 
 
 
 def text_at(body: bytes, path: str) -> str | None:
-    """A field of a JSON body as text; None where there is none, or where it is too much to be looked at."""
-    if json_values.many(body) is not None:
-        return None
+    """A field of a JSON body as text; None where there is none. Of a body with very many values, one that is
+    a text or a number."""
+    names = path.split(".")
     try:
-        found = field_of(json.loads(body), path.split("."))
+        is_much = json_values.many(body) is not None
+        found = json_values.at(body, names) if is_much else field_of(json.loads(body), names)
         if isinstance(found, str):
             found.encode()  # half a surrogate pair is JSON, and no text
             return found or None

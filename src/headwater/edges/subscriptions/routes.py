@@ -32,6 +32,7 @@ from headwater.edges.subscriptions.entry import Entry, Signing, new_id, new_salt
 from headwater.edges.subscriptions.runner import Runner
 from headwater.edges.tokens import Need
 from headwater.edges.webhooks.subscriber import begin_at
+from headwater.secrets import shown
 
 BODY_BYTES_MAX = 64 * 1024
 PINGS_MAX = 4
@@ -90,11 +91,11 @@ class _Routes:
 
     async def all(self, request: Request) -> Response:
         await self._directory.current()
-        found = [self._shown(each) for each in self._directory.all() if _sees(request, each.name)]
-        return _answer({"webhooks": found})
+        seen = [each for each in self._directory.all() if _sees(request, each.name)]
+        return _answer({"webhooks": [self._shown(request, each) for each in seen]})
 
     async def one(self, request: Request, name: Name) -> Response:
-        return _answer(self._shown(await self._seen(request, name)))
+        return _answer(self._shown(request, await self._seen(request, name)))
 
     async def create(self, request: Request) -> Response:
         self._upkeep.check()
@@ -116,7 +117,7 @@ class _Routes:
         except (Conflict, Invalid, Overloaded):  # nothing was written
             self._upkeep.clear(entry)
             raise
-        return _answer({**self._shown(entry), "secret": self._secret(entry)}, 201)
+        return _answer({**self._shown(request, entry), "secret": self._secret(entry)}, 201)
 
     async def change(self, request: Request, name: Name) -> Response:
         changes = await _body(request, entries.Changes)
@@ -124,7 +125,7 @@ class _Routes:
         given = msgspec.structs.asdict(changes).items()
         said = {key: value for key, value in given if value is not msgspec.UNSET}
         changed = await self._directory.change(name, entry.id, who(request), **said)
-        return _answer(self._shown(changed))
+        return _answer(self._shown(request, changed))
 
     async def delete(
         self,
@@ -151,7 +152,7 @@ class _Routes:
         entry = await self._mine(request, name)
         salt, until_ms = new_salt(self._runner.settings), now_ms() + overlap_s * 1000
         changed = await self._directory.rotate(name, entry.id, who(request), salt, until_ms)
-        return _answer({**self._shown(changed), "secret": self._secret(changed)})
+        return _answer({**self._shown(request, changed), "secret": self._secret(changed)})
 
     async def ping(self, request: Request, name: Name) -> Response:
         entry = await self._mine(request, name)
@@ -173,9 +174,8 @@ class _Routes:
         failed: Annotated[bool, Query(description="Only what was not taken")] = False,
     ) -> Response:
         entry = await self._seen(request, name)
-        found = [
-            each for each in self._runner.history.of(entry.id) if not (failed and each.delivered)
-        ]
+        kept = self._runner.history.of(entry.id)
+        found = [each for each in kept if not (failed and each.delivered)]
         return _answer({"deliveries": [msgspec.to_builtins(each) for each in found[:limit]]})
 
     async def again(
@@ -195,11 +195,14 @@ class _Routes:
         await self._appender.append(upkeep.again_topic(entry), [draft])
         return Response(status_code=202)
 
-    def _shown(self, entry: Entry) -> dict[str, object]:
-        left = ("secrets", "id", "start")
-        said = {key: value for key, value in msgspec.to_builtins(entry).items() if key not in left}
+    def _shown(self, request: Request, entry: Entry) -> dict[str, object]:
         ends = [each.until_ms for each in entry.secrets[1:] if (each.until_ms or 0) > now_ms()]
-        return {**said, "old_secret_until_ms": ends[0] if ends else None}
+        said = {**msgspec.to_builtins(entry), "old_secret_until_ms": ends[0] if ends else None}
+        if not may(request, Need("admin", f"webhook:{entry.name}")):
+            said["to"] = shown(
+                entry.to
+            )  # he may look, and has no use for a secret that stands in it
+        return {key: each for key, each in said.items() if key not in ("secrets", "id", "start")}
 
     def _secret(self, entry: Entry) -> str:
         return Signing(entry, self._runner.settings, now_ms()).secrets()[0]
@@ -217,9 +220,8 @@ class _Routes:
 
     def _check_scopes(self, request: Request, name: str, topic: str) -> None:
         self._check_scope(request, Need("admin", f"webhook:{name}"))
-        if is_own(topic):
+        if is_own(topic) or not may(request, Need("read", topic)):
             raise refused(request, Need("read", topic))
-        self._check_scope(request, Need("read", topic))
 
     def _check_scope(self, request: Request, need: Need) -> None:
         if not may(request, need):
