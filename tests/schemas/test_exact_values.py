@@ -130,8 +130,8 @@ def is_same(kind: str, sent: object, got: object) -> bool:
     """`sent`: as JSON has it, numbers to their last digit; `got`: what a reader finds."""
     if kind in ("float", "double") and not isinstance(sent, str):
         return isinstance(got, float) and rounded_is_same(sent, got)  # type: ignore[arg-type]
-    if kind in ("float", "double"):
-        return str(float(sent)) == str(got)  # type: ignore[arg-type]
+    if kind in ("float", "double"):  # what is no number in JSON is the text that it was
+        return sent == got if sent in ("NaN", "Infinity") else str(float(sent)) == str(got)  # type: ignore[arg-type]
     if kind in ("decimal", "small"):
         return Decimal(str(sent)) == Decimal(str(got))
     if kind == "date" and isinstance(sent, int):

@@ -48,6 +48,9 @@ def believed(files: FileSystem, small: Reads, directory: Path, told: Extent, cle
     end = told.recovery_point
     if not told.is_live:
         end = believed_end(files, small, directory, end, clean=clean)
+    if end < told.recovery_point:
+        sentence = "%s: %s has it on disk up to offset %d, but it ended at %d"
+        logger.error(sentence, directory, RECOVERY_POINTS, told.recovery_point, end)
     end = max(end, checkpoints.read_durable_offset(small, directory))
     kept = checkpoints.read_start_offset(small, directory)
     start_offset, is_sure = told.start_offset if kept is None else kept, kept is not None
@@ -81,8 +84,6 @@ def believed_end(
     is_proved = bool(durable or stopped) and _is_end(files, directory, bases, end)
     if not is_proved and told <= max([end, *bases[-1:]]) + OFFSETS_PER_SEGMENT:
         return told
-    sentence = "%s: %s says that it was durable up to offset %d, which it never was; it ended at %d"
-    logger.error(sentence, directory, RECOVERY_POINTS, told, end)
     return end
 
 

@@ -27,7 +27,7 @@ from headwater.pipelines.declarations import ADD, View, in_store
 from headwater.pipelines.errors import PipelineError, brief
 from headwater.pipelines.pinned_schemas import KeptPins, Pins
 from headwater.pipelines.plan import plan_of
-from headwater.pipelines.schema_trials import Moved, Trial, columns_of, listed, tried_by
+from headwater.pipelines.schema_trials import Moved, Trial, columns_of, listed, missing, tried_by
 from headwater.pipelines.state_evolution import query_digest
 from headwater.schemas.errors import RegistryError
 
@@ -109,9 +109,9 @@ def evolve(view: View, context: Context) -> str:
         raise
     except (HeadwaterError, PySparkException) as error:
         raise _refused(view, moved.values(), f"its function fails: {brief(error)}") from error
-    if lost := [name for name in was.columns if name not in now.columns]:
+    if lost := missing(now.paths, was.paths):
         raise _refused(view, moved.values(), f"the view has {listed(lost)}")
-    new = [name for name in now.columns if name not in was.columns]
+    new = missing(was.paths, now.paths)
     pins = {name: kept.of(name).moved_to(latest[name]) for name in moved}
     then = tried_by(view, context, {**kept.all, **pins}) if new else now
     hindrance = _hindrance(view, was, then, new, moved, kept) if new else ""

@@ -5,9 +5,9 @@ Made by `evolution`, looked at by `state_evolution` as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from headwater.client.errors import BadOption
 from headwater.pipelines.context import Context, within
@@ -18,8 +18,12 @@ from headwater.pipelines.tables import MARKS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
 
     from headwater.schemas.values.codecs import Found
+
+Path: TypeAlias = tuple[str, ...]
+"""A name, after those of the columns that it is in."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,11 @@ class Trial:
     def columns(self) -> dict[str, str]:
         return columns_of(self.frame)
 
+    @property
+    def paths(self) -> list[Path]:
+        """Of its columns and of what is in them."""
+        return [each for each in paths_in(self.frame.schema) if each[0] not in MARKS]
+
 
 @dataclass(frozen=True)
 class Moved:
@@ -47,28 +56,45 @@ class Moved:
 
     @property
     def lost(self) -> list[str]:
-        has = columns_by(self.now)
-        return [name for name in columns_by(self.was) if name not in has]
+        return missing(paths_by(self.now), paths_by(self.was))
 
     @property
     def unfit(self) -> str:
         """What Spark has no type for in it."""
         try:
-            columns_by(self.now)
+            paths_by(self.now)
         except BadOption as error:
             return error.sentence
         return ""
 
     @property
     def has_others(self) -> bool:
-        """Whether columns came or went."""
-        return set(columns_by(self.was)) != set(columns_by(self.now))
+        """Whether columns came or went, also inside of others."""
+        return set(paths_by(self.was)) != set(paths_by(self.now))
 
 
-def columns_by(schema: Found) -> dict[str, str]:
-    from headwater.spark.source.values.registry_types import row_columns
+def paths_by(schema: Found) -> list[Path]:
+    from headwater.spark.source.values.registry_types import row_paths
 
-    return row_columns(schema)
+    return row_paths(schema)
+
+
+def missing(has: Sequence[Path], wanted: Sequence[Path]) -> list[str]:
+    """The columns that are wanted and not there; of one that is not there at all, only itself."""
+    known = set(has)
+    gone = [each for each in wanted if each not in known]
+    return [".".join(each) for each in gone if len(each) == 1 or each[:-1] in known]
+
+
+def paths_in(kind: DataType, path: Path = ()) -> list[Path]:
+    """Of a row, without `path`: of all its columns, and of what is in them."""
+    from pyspark.sql import types as t
+
+    while isinstance(kind, t.ArrayType | t.MapType):
+        kind = kind.elementType if isinstance(kind, t.ArrayType) else kind.valueType
+    fields = kind.fields if isinstance(kind, t.StructType) else []
+    inside = [each for one in fields for each in paths_in(one.dataType, (*path, one.name))]
+    return [path, *inside] if path else inside
 
 
 def columns_of(frame: DataFrame) -> dict[str, str]:

@@ -77,13 +77,14 @@ def test_a_second_write_to_the_topic_is_refused_rather_than_taken_for_a_replay(
 
 
 def in_another_thread(rows: DataFrame, work: Callable[[], None]) -> None:
-    def settle() -> None:
-        # A thread of Java's that has no session does not find what a session has registered.
-        java = rows.sparkSession._jvm.org.apache.spark.sql.classic.SparkSession
-        java.setActiveSession(rows.sparkSession._jsparkSession)
+    """As docs/spark-sink.md tells people to: a thread without a session finds no source."""
 
-    with ThreadPoolExecutor(1, initializer=settle) as threads:
-        threads.submit(work).result()
+    def settled() -> None:
+        rows.sparkSession.createDataFrame([], "a INT")
+        work()
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(settled).result()
 
 
 def test_a_write_from_another_thread_is_refused_unless_query_and_batch_are_named(

@@ -216,6 +216,36 @@ def test_a_column_removed_upstream_is_refused_before_a_row_is_written(
     assert select(shop, f'SELECT item FROM "{named.name}" ORDER BY id') == [("TEA",), ("TEA",)]
 
 
+@pytest.mark.soak  # what is compared there: test_schema_trials
+def test_a_column_inside_of_another_is_left_out_and_said_and_none_is_lost(
+    desk: Desk, client: SchemaRegistryClient, orders: str, tmp_path: Path, new_name: NewName
+):
+    def bought(*names: str) -> dict[str, Any]:
+        buyer = {"type": "record", "name": "Buyer", "fields": [{"name": n, **NULL} for n in names]}
+        return order({"name": "buyer", "type": ["null", buyer], "default": None})
+
+    row = {"id": 3, "item": "rye", "total": 3.0, "buyer": {"name": "Ada", "city": "Ulm"}}
+    send(desk, orders, *avro(client, orders, bought("name", "city"), row))
+    shop = tmp_path / "shop.db"
+    view = declared(lambda: hw.stream(orders), new_name(), key="id", to=f"sqlite:{shop}")
+    finish(desk, view)
+    row |= {"id": 4, "buyer": {"name": "Bob", "city": "Bonn", "mail": "b@x"}}
+    send(desk, orders, *avro(client, orders, bought("name", "city", "mail"), row))
+    finish(desk, view)
+    assert any("goes on without buyer.mail" in said for said in desk.said)
+    rows = f'SELECT buyer FROM "{view.name}" WHERE id > 2 ORDER BY id'
+    there = select(shop, rows)
+    assert [json.loads(buyer) for (buyer,) in there] == [
+        {"name": "Ada", "city": "Ulm"}, {"name": "Bob", "city": "Bonn"}]  # fmt: skip
+    row |= {"id": 3, "buyer": {"name": "Eve"}}
+    send(desk, orders, *avro(client, orders, bought("name"), row))
+    (query,) = desk.begin(view, once=True)
+    desk.step_until(lambda: query.state.value in ("refused", "finished"), "it")
+    assert query.state.value == "refused"
+    assert any("has lost buyer.city with the schema" in said for said in desk.said)
+    assert select(shop, rows) == there
+
+
 def decided(desk: Desk, view: View, said: str) -> Path:
     """Run a view until it has decided what becomes of new columns; its checkpoint."""
     (query,) = desk.begin(view, once=True)

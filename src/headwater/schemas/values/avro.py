@@ -97,7 +97,9 @@ class AvroCodec:
 
 def plain(value: Json) -> Json:
     """What fastavro reads, as JSON has it."""
-    if value is None or isinstance(value, str | int | float | bool):
+    if isinstance(value, float):
+        return exact.shown(value)
+    if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, dict):
         return {str(name): plain(each) for name, each in value.items()}

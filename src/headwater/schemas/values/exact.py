@@ -72,6 +72,13 @@ def floating(value: float | Decimal, *, is_single: bool = False) -> float:
     return found
 
 
+def shown(value: float) -> float | str:
+    """As JSON has it: what is no number there is a text, as Spark and captures write it."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
 def base64_bytes(text: str) -> bytes:
     """Raises ValueError for what would not be written so again."""
     data = base64.b64decode(text, validate=True)

@@ -17,6 +17,7 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from google.protobuf.message import Message
 
 from headwater.schemas.values.errors import NotOfItsSchema
+from headwater.schemas.values.exact import shown
 from headwater.schemas.values.header import Json
 
 _F = FieldDescriptor
@@ -169,6 +170,8 @@ def _scalar(value: Json, field: FieldDescriptor, reader: FieldDescriptor) -> Jso
         return _letters(value, field, reader)
     if reader.type == _F.TYPE_BOOL:
         return bool(value)
+    if isinstance(value, float):
+        return shown(value)
     is_number = reader.cpp_type in _INTEGERS and isinstance(value, bool)
     return int(value) if is_number else value
 

@@ -59,6 +59,19 @@ def row_columns(found: Found) -> dict[str, str]:
     return fields
 
 
+def row_paths(found: Found) -> list[tuple[str, ...]]:
+    """The names of all columns of a row, and of what is in them, each with those around it."""
+    return [path for name, kind in row_columns(found).items() for path in _paths(kind, (name,))]
+
+
+def _paths(kind: str, path: tuple[str, ...]) -> list[tuple[str, ...]]:
+    while kind.startswith(("ARRAY<", "MAP<STRING, ")):
+        kind = kind.removeprefix("ARRAY<").removeprefix("MAP<STRING, ")[:-1]
+    inner = _fields(kind) if kind.startswith("STRUCT<") else {}
+    inside = [each for name, own in inner.items() for each in _paths(own, (*path, name))]
+    return [path, *inside]
+
+
 def _fields(struct: str) -> dict[str, str]:
     """Of a STRUCT<…> as it is spelt here. Spark's own parser is in Java, which a task has not."""
     found, depth, begin = {}, 0, len("STRUCT<")
