@@ -17,7 +17,7 @@ from headwater.broker.audit import changes, description, limits, trail
 from headwater.broker.audit.description import Change, Description, MayTell, described
 from headwater.broker.audit.limits import Refusals
 from headwater.broker.registry import Context, load_apis
-from headwater.browse.audit import CHANGES, EDGE_CHANGES, Entry, newest
+from headwater.browse.audit import CHANGES, EDGE_CHANGES, Entry, newest, tell_of_part
 from headwater.client import acls, topics, users
 from headwater.client.log import Log
 from headwater.record import records
@@ -142,6 +142,19 @@ def test_who_writes_what_the_edges_tell_passes_for_nobody_else(broker: Serving, 
     assert found.who == "boss, by User:ANONYMOUS", "whom it speaks for is a claim, and says whose"
     assert found.at_ms > 1_000_000 and found.error is None
     assert found.details == {"to": "x" * 250}
+
+
+def test_whoever_pauses_a_part_of_a_project_is_told_under_the_name_the_broker_knows(
+    broker: Serving, log: Log
+) -> None:
+    """What stood in the project's own file alone went with its five hundredth successor."""
+    tell_of_part(log, "capture shop", "pause", "User:ann")
+    tell_of_part(log, "capture shop", "resume", "User:ann")
+    found = [each for each in newest(log, 10) if each.kind == "part"]
+    assert sorted(each.what for each in found) == ["pause", "resume"]
+    assert {(each.name, each.who) for each in found} == {
+        ("capture shop", "User:ann, by User:ANONYMOUS")
+    }
 
 
 def test_what_does_not_fit_is_counted_and_the_request_is_answered(

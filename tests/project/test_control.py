@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -198,4 +199,7 @@ def test_a_capture_is_paused_by_command_also_across_a_restart_of_the_project(
         assert refused.returncode == 1 and "capture shop is not paused" in refused.stderr
         assert up.command("restart", "shop").returncode == 0
         until(lambda: "restarted by" in (up.part("capture shop").get("reason") or ""), "a restart")
+        told = json.loads(up.command("audit", "--json", "--bootstrap", up.address).stdout)
+        parts = [(each["what"], each["name"]) for each in told if each["kind"] == "part"]
+        assert parts == [(verb, "capture shop") for verb in ("pause", "resume", "restart")]
         assert isinstance(up.process, subprocess.Popen)

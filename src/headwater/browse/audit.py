@@ -2,8 +2,10 @@
 
 Two topics, written by the broker alone: `__headwater_changes` (topics, settings, users, permissions, quotas,
 groups) and `__headwater_audit` (excisions). Apache Kafka has neither, and then there is nothing to tell. A
-third is the edges': `__headwater_edge_changes` (webhook subscriptions), with the token that asked. Whoever
-may write that one tells of webhooks only, and under the name that the broker knows him by.
+third is written by whoever changes what the broker does not know: `__headwater_edge_changes`, by the edges
+(webhook subscriptions, with the token that asked), the console and the command line (parts of the project
+that were paused, resumed or restarted). Whoever may write that one tells of these only, and under the name
+that the broker knows him by.
 """
 
 from __future__ import annotations
@@ -13,13 +15,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headwater.browse.pages import page
+from headwater.client import topics
 from headwater.client.errors import NotThere
 from headwater.client.log import Log
+from headwater.client.publisher import Draft, publish
 from headwater.client.records import Record
 from headwater.wire.on_behalf import HOST, PRINCIPAL
 
 CHANGES, EXCISIONS = "__headwater_changes", "__headwater_audit"
 EDGE_CHANGES = "__headwater_edge_changes"
+EDGE_CHANGES_CONFIGS = {"retention_ms": str(365 * 86_400_000), "retention_bytes": str(1024**3)}
+WEBHOOK, PART = "webhook", "part"
 UNKNOWN = "an unknown writer"
 """Of a line that no broker of ours has signed."""
 TEXT_CHARACTERS_MAX = 250
@@ -70,6 +76,14 @@ def newest(log: Log, count: int) -> list[Entry]:
     return sorted(found, key=lambda entry: -entry.at_ms)[:count]
 
 
+def tell_of_part(log: Log, name: str, what: str, by: str) -> None:
+    """Somebody wants a part of the project paused, resumed or restarted; raises where that cannot be
+    written down."""
+    said = {"kind": PART, "on_behalf_of": by, "what": what, "name": name}
+    topics.ensure(log, EDGE_CHANGES, 1, **EDGE_CHANGES_CONFIGS)
+    publish(log, EDGE_CHANGES, Draft(None, json.dumps(said).encode()))
+
+
 def change_of(record: Record) -> Entry | None:
     """None: not one of ours."""
     said = _object(record)
@@ -105,7 +119,7 @@ def edge_change_of(record: Record) -> Entry | None:
         client_id="",
         host=(headers.get(HOST) or b"").decode("utf-8", "replace"),
         what=_short(said["what"]),
-        kind="webhook",
+        kind=PART if said.get("kind") == PART else WEBHOOK,
         name=_short(said.get("name") or ""),
         details={name: _short(known[name]) for name in _OF_WEBHOOKS if name in known},
         on_behalf_of=_short(said.get("on_behalf_of") or ""),

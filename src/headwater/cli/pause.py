@@ -7,12 +7,14 @@ runs the part, the supervisor of `headwater up`, the edges or the pipelines, doe
 from __future__ import annotations
 
 import getpass
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from headwater.cli.up import file_option
+from headwater.errors import HeadwaterError
 
 if TYPE_CHECKING:
     from headwater.project.control import Verb
@@ -46,11 +48,23 @@ def asked(file: Path, word: str, verb: Verb) -> None:
     from headwater.project import control, record
     from headwater.project.file import load
 
-    project = load(file)
+    project, who = load(file), f"{getpass.getuser()} (command line)"
     name = control.named(project, word)
-    control.ask(control.folder_of(project), name, verb, f"{getpass.getuser()} (command line)")
+    control.ask(control.folder_of(project), name, verb, who)
     is_up, _ = record.read(control.folder_of(project))
-    print(f"{name}: {SAID[verb]}" + ("" if is_up else "; the project is not up"))
+    print(f"{name}: {SAID[verb]}" + ("" if is_up else "; the project is not up"), flush=True)
+    try:
+        _tell(project.address, name, verb, who)
+    except HeadwaterError as error:
+        print(f"that is not in the audit: {error}", file=sys.stderr)
+
+
+def _tell(bootstrap: str, name: str, verb: Verb, who: str) -> None:
+    from headwater.browse import audit
+    from headwater.cli.admin import opened
+
+    with opened(bootstrap) as log:
+        audit.tell_of_part(log, name, verb, who)
 
 
 SAID = {"pause": "paused", "resume": "resumed", "restart": "restarted"}

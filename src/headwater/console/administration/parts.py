@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+
+from headwater.browse import audit
 from headwater.client.errors import NotThere
 from headwater.console.actions import Action
 from headwater.console.context import Visit
+from headwater.errors import HeadwaterError
 from headwater.project import control
 from headwater.project.control import Verb
+
+_log = logging.getLogger("headwater.console")
 
 
 def change(visit: Visit, name: str, verb: Verb) -> None:
@@ -17,3 +23,7 @@ def change(visit: Visit, name: str, verb: Verb) -> None:
         raise NotThere("this console shows a log, and no project")
     found = control.named(project, name)
     control.ask(control.folder_of(project), found, verb, visit.visitor.name)
+    try:
+        audit.tell_of_part(visit.log, found, verb, visit.visitor.name)
+    except HeadwaterError as error:  # it is done: this is also for a log that does not answer
+        _log.error("who wanted to %s %s is not in the audit: %s", verb, found, error)

@@ -4,7 +4,7 @@ A service of the edges. Several processes share the topic, and each learns of wh
 What is written was decided on all that stood there before: one process writes at a time, the others are
 fenced (`schemas.writer`) and decide again. So of two that make one name at once exactly one does.
 
-Who did it is told in `TOLD`, for `headwater audit` and the console; the broker adds who has told it.
+Who did it is told in `EDGE_CHANGES`, for `headwater audit` and the console; the broker adds who has told it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from contextlib import suppress
 import msgspec
 
 from headwater.broker.security.fair_queue import Busy, FairQueue
+from headwater.browse.audit import EDGE_CHANGES, EDGE_CHANGES_CONFIGS
 from headwater.client import topics
 from headwater.client.cluster import Cluster
 from headwater.client.errors import NotThere
@@ -37,8 +38,6 @@ from headwater.errors import HeadwaterError
 from headwater.schemas import records as schema_records
 from headwater.schemas.writer import Writer, WriterFenced
 
-TOLD = "__headwater_edge_changes"
-_TOLD_CONFIGS = {"retention_ms": str(365 * 86_400_000), "retention_bytes": str(1024**3)}
 TRIES = 10
 Changes = Callable[[Entry], Mapping[str, object]]
 _CONFIGS = {"cleanup_policy": "compact", "segment_ms": "3600000"}
@@ -213,9 +212,11 @@ class Directory:
         said = {"on_behalf_of": by, "what": what, "name": entry.name, "details": details}
         try:
             if not self._is_told:
-                await asyncio.to_thread(topics.ensure, self._log, TOLD, 1, **_TOLD_CONFIGS)
+                await asyncio.to_thread(
+                    topics.ensure, self._log, EDGE_CHANGES, 1, **EDGE_CHANGES_CONFIGS
+                )
                 self._is_told = True
-            await self._appender.append(TOLD, [Draft(None, msgspec.json.encode(said))])
+            await self._appender.append(EDGE_CHANGES, [Draft(None, msgspec.json.encode(said))])
         except HeadwaterError as error:
             _log.error("who changed the webhook %s is not in the audit: %s", entry.name, error)
 
