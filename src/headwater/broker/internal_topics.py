@@ -153,11 +153,7 @@ TABLE: Mapping[str, InternalTopic] = {
         "the broker: who changed what", False, _TESTIMONY, _medium, loss=_WHO_LOST, named=True
     ),
     EDGE_CHANGES: InternalTopic(
-        "edges, console: who changed webhooks, paused parts",
-        True,
-        _SIGNED,
-        loss=_WHO_LOST,
-        named=True,
+        "edges, console: who changed what", True, _SIGNED, loss=_WHO_LOST, named=True
     ),
     HEALTH: InternalTopic(
         "the broker: how it is",
