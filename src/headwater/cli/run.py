@@ -92,17 +92,19 @@ def run(
     Example: headwater run pipelines/ --once
     """
     from headwater.pipelines import launch
+    from headwater.project import record
 
     settings = with_secrets(_assigned(conf, "--conf spark.executor.memory=2g"))
     targets = _assigned(to, "--to orders=sqlite:shop.db")
-    if control is None:
+    is_to_come = control is not None and record.log_is_to_come(control)
+    if not is_to_come:
         _expect_log(bootstrap)
     if remote is None:
         launch.begin(paths, master, checkpoints, settings)
 
     from headwater.pipelines import application, control_server
 
-    if control is not None:
+    if control is not None and is_to_come:
         _await_log(control)
         _expect_log(bootstrap)
     order = application.Order(
