@@ -26,7 +26,7 @@ from headwater.project import record
 from headwater.project.hello import Answer, hello
 from headwater.project.parts import Part
 from headwater.project.ports import free_port
-from headwater.project.processes.process import SupervisedPart
+from headwater.project.processes.process import CALM_S, SupervisedPart
 from headwater.project.record import PartLog
 from headwater.project.supervisor import Supervisor
 from tests.compat.waiting import until
@@ -166,6 +166,27 @@ def test_nobody_else_looks_into_what_a_project_keeps(tmp_path: Path) -> None:
         assert {"lock", "parts.json", "control.json"} <= {each.name for each in found}
         assert [each for each in found if each.stat().st_mode & 0o077] == []
         assert up.end() == 0
+
+
+def test_a_part_that_has_run_for_long_comes_back_at_once_and_later_each_time_that_it_fails(
+    tmp_path: Path,
+) -> None:
+    part = SupervisedPart(Part("part", ("--no-such-option",), 0), tmp_path, tmp_path)
+
+    def ended() -> str:
+        said: list[str] = []
+        until(lambda: said.append(part.step() or "") or "ended" in said[-1], "it to end")
+        return said[-1].partition("; ")[2]
+
+    try:
+        assert part.step() == "running"
+        part._begun -= CALM_S
+        assert ended() == "started again at once"
+        assert part.step() == "running"
+        assert ended() == "started again in 1 s"
+        assert part.step() is None
+    finally:
+        part.close()
 
 
 def test_a_second_one_in_the_same_folder_is_refused(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """`headwater up`: start the parts of a project in order, keep them running, stop them in order.
 
-One thread looks at every part several times a second. A part that ends is started again after a wait
-that doubles with each failure; the others go on, as each of them finds the log again by itself. What a
-part prints goes to its own file and, with its name before each line, to whoever is looking.
+One thread looks at every part several times a second. A part that ends is started again, at once if it
+had run for long, else after a wait that doubles with each failure; the others go on, as each of them
+finds the log again by itself. What a part prints goes to its own file and, with its name before each
+line, to whoever is looking.
 
     waiting ──▶ starting ──ready──▶ running ──ended──▶ waiting, longer each time
 """

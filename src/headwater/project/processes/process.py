@@ -197,12 +197,16 @@ class SupervisedPart:
         self._process, self.entry.pid = None, None
         self._failures = 1 if ran_s >= CALM_S else self._failures + 1
         wait_s = min(MOST_S, 0.5 * 2 ** min(self._failures - 1, 10))
+        if ran_s >= CALM_S:
+            wait_s = 0.0  # everybody waits for it, and nothing says that it will fail again
         self._due = time.monotonic() + wait_s
         self.entry.restarts += 1
         said = "" if code < 0 else self._log.last_words()  # who is killed says nothing of it
         self.entry.reason = said or _ending(code)
         self._enter("waiting")
-        return f"ended ({_ending(code)}); started again in {wait_s:g} s"
+        return (
+            f"ended ({_ending(code)}); started again {f'in {wait_s:g} s' if wait_s else 'at once'}"
+        )
 
     def _enter(self, state: str) -> None:
         self.entry.state, self.entry.since = state, time.time()
