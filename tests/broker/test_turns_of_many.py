@@ -31,6 +31,7 @@ def _few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(removal, "SLICE_ELEMENTS", AT_ONCE)
     monkeypatch.setattr(coordinator, "AT_ONCE", AT_ONCE)
     monkeypatch.setattr(markers, "SLICE_ELEMENTS", AT_ONCE)
+    monkeypatch.setattr(markers, "LOOKS_AT_ONCE", AT_ONCE)
 
 
 def commit(wire: Wire, group: str, topic: str = "t", partitions: int = 1) -> None:

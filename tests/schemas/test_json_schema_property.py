@@ -318,6 +318,11 @@ REFUSED = {
     "another draft": (
         {"$schema": DRAFT_2020, "format": "ipv4"}, {"$schema": DRAFT_7, "format": "ipv4"}, "x"
     ),
+    "another draft, that checks less of what must not be": (
+        {"$schema": DRAFT_7, "not": {"format": "ipv4"}},
+        {"$schema": DRAFT_2020, "not": {"format": "ipv4"}},
+        "x",
+    ),
     "another draft's keyword": (
         {"$schema": DRAFT_7, "prefixItems": [{"type": "null"}]},
         {"$schema": DRAFT_2020, "prefixItems": [{"type": "null"}]},

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,16 +96,10 @@ def run(
 
     settings = with_secrets(_assigned(conf, "--conf spark.executor.memory=2g"))
     targets = _assigned(to, "--to orders=sqlite:shop.db")
-    if control is None:
-        _expect_log(bootstrap)
-    if remote is None:
-        launch.begin(paths, master, checkpoints, settings)
-
-    from headwater.pipelines import application, control_server
-
-    if control is not None:
-        _await_log(control)
-        _expect_log(bootstrap)
+    with _beside_log(bootstrap, control):
+        if remote is None:
+            launch.begin(paths, master, checkpoints, settings)
+        from headwater.pipelines import application, control_server
     order = application.Order(
         paths=tuple(paths),
         bootstrap=bootstrap,
@@ -138,12 +133,20 @@ def _expect_log(bootstrap: str) -> None:
         pass
 
 
-def _await_log(folder: Path) -> None:
-    """Until the supervisor has seen the project's own broker answer: another may be at its address."""
+@contextmanager
+def _beside_log(bootstrap: str, folder: Path | None) -> Iterator[None]:
+    """What is done inside needs no log: it goes on while the project's own one starts. Waited for by the
+    supervisor's record, as another may be at its address; where none is to come, it is asked for first."""
     from headwater.project import record
 
-    while record.log_is_to_come(folder):
+    is_to_come = folder is not None and record.log_is_to_come(folder)
+    if not is_to_come:
+        _expect_log(bootstrap)
+    yield
+    while folder is not None and record.log_is_to_come(folder):
         time.sleep(LOOK_S)
+    if is_to_come:
+        _expect_log(bootstrap)
 
 
 def _wanted_in(folder: Path | None) -> Callable[[str], Wanted]:

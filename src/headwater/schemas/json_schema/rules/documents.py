@@ -18,6 +18,8 @@ _DIFFERENT = frozenset((
 ))  # fmt: skip
 _LOOSENED = ("format", "contentEncoding", "contentMediaType")
 """Not checked any more since draft 2019-09."""
+_TURNING = ("not", "oneOf")
+"""Where less is checked inside of these, less is allowed."""
 _SAME_DRAFTS = ("6", "7", "2019-09", "2020-12")
 
 
@@ -38,7 +40,8 @@ def _are_alike(was: str, now: str, values: list[dict[str, object]]) -> bool:
     """Whether these schemas mean the same in both drafts, or less is checked in the second."""
     if was not in _SAME_DRAFTS or now not in _SAME_DRAFTS:
         return False
-    is_loosened = was in OLD_DRAFTS and now not in OLD_DRAFTS
+    is_turned = any(word in each for each in values for word in _TURNING)
+    is_loosened = was in OLD_DRAFTS and now not in OLD_DRAFTS and not is_turned
     return not any(
         (word in _DIFFERENT and not (is_loosened and word in _LOOSENED))
         or (word == "items" and isinstance(given, list))
