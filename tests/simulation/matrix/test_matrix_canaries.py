@@ -185,8 +185,7 @@ def _logs_that_are_read_anew_only_by_a_write(patch: pytest.MonkeyPatch) -> None:
 
 
 def _segments_that_nobody_misses(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(recovery, "_look_at_front", _nothing)
-    patch.setattr(recovery, "_look_between", _nothing)
+    patch.setattr(recovery, "_look_for_gaps", _nothing)
 
 
 def _names_that_segments_keep_for_good(patch: pytest.MonkeyPatch) -> None:
