@@ -147,3 +147,32 @@ def test_nothing_is_taken_while_there_is_no_room_on_the_disk(tmp_path: Path) -> 
         )
         assert answer.error_code is ErrorCode.kafka_storage_error
         assert TOPIC not in broker.call(lambda: set(broker.broker.catalogue.topics))
+
+
+def test_nothing_is_taken_from_clients_that_nobody_asks(served: Serving) -> None:
+    with served.wire() as wire:
+        first = wire.ask("get_telemetry_subscriptions", 0, client_instance_id=None)
+        mine = {"client_instance_id": first.client_instance_id}
+        asked = {**mine, "subscription_id": first.subscription_id}
+        answer = wire.ask("push_telemetry", 0, metrics=MESSAGE, **asked)
+    assert answer.error_code is ErrorCode.unknown_subscription_id
+    assert TOPIC not in served.call(lambda: set(served.broker.catalogue.topics))
+
+
+def test_pushes_that_become_large_wait_for_each_other_and_for_the_disk(tmp_path: Path) -> None:
+    disk = HandDisk()
+    with serving(tmp_path / "data", files=disk) as served, served.wire() as wire:
+        subscribe(wire, metrics="a.", interval_ms="100000")
+        first = wire.ask("get_telemetry_subscriptions", 0, client_instance_id=None)
+        push = {"subscription_id": first.subscription_id, "metrics": MESSAGE}
+        wire.ask("push_telemetry", 0, client_instance_id=first.client_instance_id, **push)
+        storing = served.broker.telemetry._storing
+        with served.wire() as other, disk.held("sync", f"{TOPIC}-0/*") as held:
+            for each in (wire, other):
+                each.send("push_telemetry", 0, client_instance_id=uuid.uuid4(), **push)
+            until(lambda: served.call(lambda: len(storing._waiters or ())), "one to wait")
+            held.until_reached()
+            assert served.call(lambda: served.broker.topics.partitions[TOPIC, 0].log.next_offset) == 2
+            held.release()
+            answers = [each.receive()[1].error_code for each in (wire, other)]
+    assert answers == [ErrorCode.none] * 2

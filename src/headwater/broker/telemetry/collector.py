@@ -78,6 +78,8 @@ class Telemetry:
         self._validation = validation
         self._disk_space = disk_space
         self._clients: dict[uuid.UUID, _Client] = {}
+        self._storing = asyncio.Lock()
+        """Held from when a push is read until it is on disk: nobody counts what it becomes there."""
         self._subscriptions = subscriptions.read(catalogue.client_metrics)
         catalogue.on_client_metrics = self._changed
 
@@ -120,7 +122,7 @@ class Telemetry:
         known = self._clients.get(instance, _Client(now, -1e9, wanted.number))
         if known.terminated:
             return ErrorCode.invalid_request
-        if request.subscription_id != wanted.number:
+        if request.subscription_id != wanted.number or not wanted.metrics:
             return ErrorCode.unknown_subscription_id
         if now < known.pushed + wanted.interval_ms / 1000 * 0.5 and not request.terminating:
             return ErrorCode.throttling_quota_exceeded
@@ -142,13 +144,14 @@ class Telemetry:
             "software": " ".join(getattr(context.connection, "software", ("", ""))),
             "terminating": request.terminating,
         }
-        job = self._validation.run(lambda: _line(value, codecs.decompress(*packed)))
         try:
-            line = await asyncio.wrap_future(job)
-            if line is not None:
-                await self._topic.ensure()
-                key = str(request.client_instance_id).encode()
-                self._topic.stage(self._topic.partition(), [(key, line)])
+            async with self._storing:
+                job = self._validation.run(lambda: _line(value, codecs.decompress(*packed)))
+                line = await asyncio.wrap_future(job)
+                if line is not None:
+                    await self._topic.ensure()
+                    key = str(request.client_instance_id).encode()
+                    await self._topic.stage(self._topic.partition(), [(key, line)]).durable()
         except (CorruptBatch, BadMetrics):
             return ErrorCode.invalid_record
         except (StorageFailed, OSError) as error:
