@@ -412,7 +412,8 @@ class LogStore:
         return whole
 
     def _close_log(self, key: TopicPartition) -> bool:
-        log = self.logs[key]
+        if (log := self.logs.get(key)) is None:
+            return True  # its topic was deleted meanwhile
         try:
             (self.reopen_log(*key) if log.fenced else log).close()
         except OSError as error:
