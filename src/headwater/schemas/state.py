@@ -171,8 +171,7 @@ class State:
     def next_id(self, context: str) -> int | None:
         """For a schema that has none; None: all were given."""
         with self._lock:
-            highest = self._highest.get(context, 0)
-            given = (self._ids, self._gone)
+            highest, given = self._highest.get(context, 0), (self._ids, self._gone)
             return ids.following(highest, lambda each: any((context, each) in g for g in given))
 
     def highest_id(self, context: str) -> int:
