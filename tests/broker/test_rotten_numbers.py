@@ -3,6 +3,7 @@ have stops nobody, and least of all the clients of other topics."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,8 +45,8 @@ def lie(data: Path) -> None:
 
 
 def _lie_for_all(path: Path, what: str) -> None:
-    """One number that cannot be makes all of the file worthless: those that could be stand in it alone."""
-    rows = [f"{what}-{number} 0 {NUMBERS[number]}" for number in range(2)]
+    """A number beyond all logs makes all of the file worthless: those beyond this one alone stand in it."""
+    rows = [f"{what}-{number} 0 {value}" for number, value in enumerate([2**40, 2**61])]
     path.write_text("\n".join(["0", str(len(rows)), *rows, ""]))
 
 
@@ -92,15 +93,21 @@ def test_a_number_that_no_log_can_have_stops_nobody(tmp_path: Path, clean: bool)
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_one_wrong_digit_of_a_recovery_point_calls_nothing_missing(
+def test_a_partition_put_back_from_an_older_copy_gives_no_offset_twice(
     tmp_path: Path, clean: bool
 ) -> None:
-    with serving(tmp_path) as broker:
+    """Groups and views that stand behind what it lacks would pass over as many new records."""
+    data, copy = tmp_path / "data", tmp_path / "copy"
+    with serving(data) as broker:
         broker.create("t")
         assert list(produced(broker, "t")) == [0]
-    (tmp_path / RECOVERY_POINTS).write_text("0\n1\nt 0 7\n")
+    shutil.copytree(data / "t-0", copy)
+    with serving(data) as broker:
+        assert list(produced(broker, "t", "t")) == [1, 2]
+    shutil.rmtree(data / "t-0")
+    shutil.copytree(copy, data / "t-0")
     if not clean:
-        (tmp_path / ".kafka_cleanshutdown").unlink()
-    with serving(tmp_path) as broker:
-        assert not broker.broker.health.damage
-        assert list(produced(broker, "t")) == [1]
+        (data / ".kafka_cleanshutdown").unlink()
+    with serving(data) as broker:
+        assert "from offset 1 to 2 are missing" in broker.broker.health.damage["t-0"]
+        assert list(produced(broker, "t")) == [3]

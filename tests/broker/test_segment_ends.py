@@ -35,6 +35,7 @@ def test_it_is_named_after_the_start(tmp_path: Path, clean: bool) -> None:
         (tmp_path / ".kafka_cleanshutdown").unlink()
     with serving(tmp_path) as broker:
         damage = broker.broker.health.damage
-        until(lambda: "holed-0" in damage, "the operator is told")
-        assert f"from offset {middle} to {behind - 1} are missing" in damage["holed-0"]
-        assert damage.keys() == {"holed-0"}
+        where = f"holed-0/{middle}"
+        until(lambda: where in damage, "the operator is told")
+        assert f"from offset {middle} to {behind - 1} are missing" in damage[where]
+        assert damage.keys() == {where}

@@ -39,7 +39,7 @@ def test_a_segment_that_was_removed_or_cut_between_two_batches_is_found_out(
     expected = {"whole": [], "cut": [(4, 6)]}.get(harm, [(3, 6)])
     for _ in range(2):
         again, _ = opened(disk, log.config, recovery_point=9, clean=clean)
-        assert segment_ends.missing(again) == expected
+        assert segment_ends.missing(segment_ends.neighbours(again)) == expected
         assert [value[:1] for value in read_on(again, 6) if value] == [b"6", b"7", b"8"]
         again.abandon()
 
@@ -48,4 +48,4 @@ def test_a_segment_that_goes_meanwhile_or_is_damaged_tells_nothing() -> None:
     disk, log = filled(4096)
     disk.remove(FOLDER / f"{0:020d}.log")
     disk.flip_bit(FOLDER / f"{3:020d}.log")
-    assert segment_ends.missing(log) == []
+    assert segment_ends.missing(segment_ends.neighbours(log)) == []

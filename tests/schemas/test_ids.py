@@ -198,3 +198,22 @@ def registry_url(kafka: str):
 
     with serving(kafka, "--topic", "_schemas_far") as url:
         yield url
+
+
+def test_a_name_is_one_however_often_the_default_context_is_said():
+    told = Registry()
+    told.register(":.team:orders-value", Schema('"string"'))
+    odd = subjects.qualified(subjects.DEFAULT, ":.::.::.team:orders-value")
+    assert odd == subjects.normalized(odd) == ":.team:orders-value"
+    assert told.register(":.::.::.team:orders-value", Schema('"bytes"')) == 2
+    assert [each.id for each in told.state.versions(odd)] == [1, 2]
+
+
+def test_an_id_of_what_is_gone_is_passed_over():
+    told = Registry()
+    told.imported("low", fixed(1), IMPORTED_MAX)
+    told.imported("gone", fixed(2), IMPORTED_MAX + 2)
+    told.gone("gone")
+    found = [told.register(f"s{size}", fixed(size)) for size in (3, 4)]
+    assert found == [IMPORTED_MAX + 1, IMPORTED_MAX + 3]
+    assert told.begun_anew().next_id(subjects.DEFAULT) == IMPORTED_MAX + 4

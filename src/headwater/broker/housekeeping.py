@@ -19,6 +19,7 @@ from headwater.broker.partition import Partition
 from headwater.broker.slices import Pace, in_turns, pieces
 from headwater.broker.supervisor import Work
 from headwater.log import retention, segment_ends
+from headwater.log.partition import PartitionLog
 from headwater.log.producers import SILENT_MS
 from headwater.log.recovery import Report
 from headwater.log.segment import SUFFIXES, Segment
@@ -188,17 +189,21 @@ class SegmentEnds:
 
     async def _look_at(self, partition: Partition) -> None:
         log = partition.log
-        if segment_ends.may_have_gaps(log):
-            return
-        holes = await self._maintenance.in_thread(segment_ends.missing, log)
-        if partition.is_closed or segment_ends.may_have_gaps(log):
-            return  # its folder may be another topic's by now
+        for some in pieces(segment_ends.neighbours(log), SEGMENTS_AT_ONCE):
+            if segment_ends.may_have_gaps(log):
+                return
+            holes = await self._maintenance.in_thread(segment_ends.missing, some)
+            if partition.is_closed or segment_ends.may_have_gaps(log):
+                return  # its folder may be another topic's by now
+            self._name(log, holes)
+
+    def _name(self, log: PartitionLog, holes: list[tuple[int, int]]) -> None:
         for first, behind in holes:
             if first >= log.start_offset:
                 report = Report()
                 report.lacks(log.directory, first, behind)
-                sentence = report.sentence(log.directory)
-                self._maintenance.store.on_damage(log.directory.name, sentence)
+                where = f"{log.directory.name}/{first}"
+                self._maintenance.store.on_damage(where, report.sentence(log.directory))
 
 
 def _remove_files(segments: list[Segment]) -> None:

@@ -54,8 +54,6 @@ class Pace:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._since = monotonic()
-        self.rests = 0
-        """So often others had a turn."""
 
     @property
     def is_due(self) -> bool:
@@ -65,7 +63,6 @@ class Pace:
     async def rest(self) -> None:
         """To be called between two pieces of work."""
         if self.is_due:
-            self.rests += 1
             await asyncio.sleep(0)
             self._since = self._monotonic()
 

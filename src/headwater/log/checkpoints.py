@@ -72,7 +72,7 @@ OFFSET_MAX = 2**62
 """Beyond it no log comes, and from it one could still go on: a number above is garbled."""
 EPOCH_MAX = 1 << 20
 """Leader epochs, one for every crash: a batch with more is garbled, since they lie outside the checksum."""
-_EPOCH_KEPT_MAX = EPOCH_MAX // 2
+EPOCH_KEPT_MAX = EPOCH_MAX // 2
 """A checkpoint with more is: those of the batches would soon be beyond what is believed of a batch."""
 
 TopicPartition = tuple[str, int]
@@ -102,7 +102,7 @@ def read_epochs(files: Reads, directory: Path) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for line in _lines(files, directory / LEADER_EPOCHS):
         match line.split(" "):
-            case [epoch, start] if _is_number(epoch, _EPOCH_KEPT_MAX) and _is_offset(start):
+            case [epoch, start] if _is_number(epoch, EPOCH_KEPT_MAX) and _is_offset(start):
                 found.append((int(epoch), int(start)))
             case _:
                 break

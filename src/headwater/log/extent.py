@@ -8,9 +8,11 @@ inspection ask before they look at its segments.
     start-offset                       checksum   exact
     log-start-offset-checkpoint        none       only believed without a `start-offset`
 
-What has no checksum must never be believed against what has one: for one wrong digit all of a log's records
-would be removed, or called missing and their offsets be left out for good. The name of a file has none
-either: a snapshot speaks only if all of it is there, or if another file says the same.
+Where these disagree about the end, the larger is believed if a log can be as long: what is between is called
+missing, and its offsets are not given again. With a folder that was put back from an older copy all its
+own files agree, and only the recovery point of all logs tells; of one wrong digit the price is a false alarm.
+The name of a file has no checksum: a snapshot speaks only if all of it is there, or if another file says the
+same. A beginning without one is not believed against an end with one: all records would be removed.
 """
 
 from __future__ import annotations
@@ -80,11 +82,8 @@ def believed_end(
     end = max(durable, *stopped, 0)
     if told <= end:
         return end
-    bases = sorted(_named(files, directory, ".log"))
-    is_proved = bool(durable or stopped) and _is_end(files, directory, bases, end)
-    if not is_proved and told <= max([end, *bases[-1:]]) + OFFSETS_PER_SEGMENT:
-        return told
-    return end
+    bases = _named(files, directory, ".log")
+    return told if told <= max([end, *bases]) + OFFSETS_PER_SEGMENT else end
 
 
 def snapshots(files: FileSystem, small: Reads, directory: Path) -> list[int]:

@@ -64,5 +64,5 @@ def _promised(files: FileSystem, directory: Path) -> int:
         checkpoints.read_durable_offset(files, directory),
         # The first epoch is written without a sync: alone it may be torn.
         epochs[-1][1] if len(epochs) > 1 else 0,
-        *extent.snapshots(files, files, directory),
+        *extent.snapshots(files, checkpoints.SmallFiles(files), directory),
     )

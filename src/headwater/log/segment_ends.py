@@ -19,17 +19,17 @@ def may_have_gaps(log: PartitionLog) -> bool:
     return log.config.compact or log.cleaned_offset > 0
 
 
-def missing(log: PartitionLog) -> list[tuple[int, int]]:
+def neighbours(log: PartitionLog) -> list[tuple[Segment, Segment]]:
+    """Those of which each must end where the next begins."""
+    durable = log.durable_offset
+    return [each for each in pairwise(log.segments) if each[1].base_offset <= durable]
+
+
+def missing(those: list[tuple[Segment, Segment]]) -> list[tuple[int, int]]:
     """Offsets that no segment has, each [first, second). Disk work, in any thread: the log's own segments are
     left alone, and one that goes meanwhile tells nothing."""
-    found = []
-    durable, segments = log.durable_offset, log.segments
-    for segment, following in pairwise(segments):
-        if following.base_offset <= durable:
-            end = _end_of(segment)
-            if end is not None and end < following.base_offset:
-                found.append((end, following.base_offset))
-    return found
+    ends = [(_end_of(segment), following.base_offset) for segment, following in those]
+    return [(end, begin) for end, begin in ends if end is not None and end < begin]
 
 
 def _end_of(segment: Segment) -> int | None:

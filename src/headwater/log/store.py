@@ -396,8 +396,7 @@ class LogStore:
         self._progress.sync_lazy()
 
     def close(self, each: Callable[..., Iterator[bool]] = map) -> bool:
-        """A clean stop: everything flushed, so that the next start need not look. False if not.
-        `each`: the `map` of some threads, for a log waits for the disk a few times."""
+        """A clean stop, by `each`, the `map` of some threads: the next start need not look. False if not."""
         closed = list(each(self._close_log, list(self.logs)))
         whole = all(closed) and not self.offline  # nobody knows how those were left
         try:
@@ -412,7 +411,8 @@ class LogStore:
         return whole
 
     def _close_log(self, key: TopicPartition) -> bool:
-        log = self.logs[key]
+        if (log := self.logs.get(key)) is None:
+            return True  # its topic was deleted meanwhile
         try:
             (self.reopen_log(*key) if log.fenced else log).close()
         except OSError as error:

@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from headwater.log import checkpoints, lookup, time_lookup
-from headwater.log.checkpoints import EPOCH_MAX, SmallFiles
+from headwater.log.checkpoints import EPOCH_KEPT_MAX, EPOCH_MAX, SmallFiles
 from headwater.log.commit import SAVE_INDEX_BYTES
 from headwater.log.confirmation import sync_file, sync_folder
 from headwater.log.segment import CorruptSegment, Segment
@@ -141,7 +141,7 @@ class TailScan:
 
     def _note(self, segment: Segment, at: int, header: BatchHeader) -> None:
         segment.note_found(at, header, _INDEX_INTERVAL_BYTES)
-        if header.leader_epoch <= EPOCH_MAX:
+        if header.leader_epoch < EPOCH_KEPT_MAX:  # the next one must be read again, too
             self.epoch = max(self.epoch, header.leader_epoch)
 
     def _refuse_lie(

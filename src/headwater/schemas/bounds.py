@@ -12,6 +12,8 @@ from headwater.schemas.errors import InvalidSchema, too_large
 
 SCHEMA_BYTES_MAX = 768 * 1024
 """With its record's other fields and JSON's escapes it has to fit into a message of 1 MiB."""
+RECORD_BYTES_MAX = 1_000_000
+"""Of all that is kept of one version, with JSON's escapes."""
 NAME_LETTERS_MAX = 255
 """Of a field or a symbol: a value shows it for each of its bytes."""
 DEPTH_MAX = 64
@@ -31,6 +33,12 @@ def check_name(name: str) -> None:
         raise InvalidSchema(
             f"Invalid schema: a name has more than {NAME_LETTERS_MAX} letters: {name[:40]}…"
         )
+
+
+def check_record(value: bytes | None) -> None:
+    """Raises too_large: a broker would refuse it."""
+    if (size := len(value or b"")) > RECORD_BYTES_MAX:
+        raise too_large(f"The version has {size} bytes, and {RECORD_BYTES_MAX} are the most")
 
 
 def check_text(text: str) -> None:

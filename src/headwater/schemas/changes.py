@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from headwater.schemas import errors, levels, records, resolution, subjects
+from headwater.schemas import bounds, errors, levels, records, resolution, subjects
 from headwater.schemas.ids import ID_MAX
 from headwater.schemas.model import Schema
 from headwater.schemas.parser import Dated, Form
@@ -89,6 +89,7 @@ def _whole(state: State, context: str, schema: Schema) -> str:
 def register(state: State, asked: Registration) -> Decision[Version]:
     """The answer is the version, new or found: what is there already is found in every mode."""
     subject = subjects.check(asked.subject)
+    asked = replace(asked, subject=subject)
     mode = state.mode_in_force(subject)
     schema = canonical(state, asked, is_new=mode == "READWRITE")
     same = [e for e in state.versions(subject) if e.schema.fingerprint == schema.fingerprint]
@@ -104,7 +105,9 @@ def register(state: State, asked: Registration) -> Decision[Version]:
     identity = _id(state, asked, schema)
     number = _imported_version(state, asked, schema) if is_import else _next_version(state, asked)
     version = Version(subject, number, identity, schema)
-    return Decision(version, [records.schema_record(version)])
+    record = records.schema_record(version)
+    bounds.check_record(record.value)
+    return Decision(version, [record])
 
 
 def _next_version(state: State, asked: Registration) -> int:

@@ -69,7 +69,11 @@ class RegistryLookup:
         now = time.monotonic()
         if now - at >= LATEST_S:
             version = self.version(subject)
-            found = None if version is None else self.whole(version.id, version.schema)
+            found = (
+                None
+                if version is None
+                else self.whole(version.id, version.schema, subjects.context_of(version.subject))
+            )
             self._latest[subject] = (now, found)
         return found
 
@@ -81,21 +85,24 @@ class RegistryLookup:
                 return None
             raise
 
-    def whole(self, identity: int, schema: Schema) -> Found:
-        """With all that it refers to."""
+    def whole(self, identity: int, schema: Schema, context: str = subjects.DEFAULT) -> Found:
+        """With all that it refers to; `context`: of its subject, in which references are meant."""
         needed: dict[str, Imported] = {}
-        self._collect(schema, needed)
+        self._collect(schema, context, needed)
         return Found(identity, schema, tuple(needed.values()))
 
-    def _collect(self, schema: Schema, needed: dict[str, Imported], depth: int = 0) -> None:
+    def _collect(
+        self, schema: Schema, context: str, needed: dict[str, Imported], depth: int = 0
+    ) -> None:
         for each in schema.references:
             if each.name in needed:
                 continue
             if len(needed) >= bounds.REFERENCES_MAX or depth >= bounds.DEPTH_MAX:
                 raise InvalidSchema("it refers to too many others")
-            inner = self.client.version(each.subject, each.version, deleted=True).schema
-            self._collect(inner, needed, depth + 1)
-            needed[each.name] = Imported(each.name, inner.text)
+            subject = subjects.qualified(context, each.subject)
+            inner = self.client.version(subject, each.version, deleted=True)
+            self._collect(inner.schema, subjects.context_of(inner.subject), needed, depth + 1)
+            needed[each.name] = Imported(each.name, inner.schema.text)
 
 
 class TopicLookup:

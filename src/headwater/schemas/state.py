@@ -171,8 +171,8 @@ class State:
     def next_id(self, context: str) -> int | None:
         """For a schema that has none; None: all were given."""
         with self._lock:
-            highest = self._highest.get(context, 0)
-            return ids.following(highest, lambda each: (context, each) in self._ids)
+            highest, given = self._highest.get(context, 0), (self._ids, self._gone)
+            return ids.following(highest, lambda each: any((context, each) in g for g in given))
 
     def highest_id(self, context: str) -> int:
         """Of those that were given, in the sense of `ids`."""

@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable, Iterable
 from itertools import starmap
 
-from headwater.client import creation
+from headwater.client import creation, settings
 from headwater.client.cluster import LATEST, READ_COMMITTED, Cluster
-from headwater.client.errors import BrokerUnreachable, ClientError
+from headwater.client.errors import BrokerUnreachable, ClientError, told
 from headwater.client.log import Log
 from headwater.client.options import cluster_settings
 from headwater.errors import HeadwaterError
@@ -34,8 +34,6 @@ from headwater.schemas.writer import Writer, WriterFenced
 
 TIMEOUT_S = 20.0
 _TRIES = 12
-_FRESH_S = 0.05
-"""A look at the topic's end counts so long for those who find nothing."""
 CONFIG = {"cleanup.policy": "compact"}
 
 
@@ -52,6 +50,7 @@ class Store:
         self._writing = threading.Lock()
         self._looking = threading.Lock()
         self._looked_at = 0.0
+        self._end = 0
         self._own: Cluster | None = None
         self._writer: Writer | None = None
 
@@ -103,21 +102,36 @@ class Store:
                 f"{self._topic} has {len(found.leaders)} partitions, and a registry needs one",
                 hint="give another with --topic, or move what is in it (docs/schemas-moving.md)",
             )
+        self._check_policy()
 
-    def catch_up(self, *, fresh_s: float = 0.0) -> None:
-        """Until all that is in the topic now was applied; not if somebody did so within `fresh_s`."""
+    def _check_policy(self) -> None:
+        """Where it may be seen. Raises BadTopic."""
+        with told(f"asking for the settings of {self._topic}", self._log.bootstrap):
+            found = settings.of_topics(self._log.admin, [self._topic], strict=False)
+        policy = found.get(self._topic, {}).get("cleanup.policy")
+        if policy is not None and policy.value != "compact":
+            raise BadTopic(
+                f"{self._topic} has cleanup.policy={policy.value}, and would forget schemas",
+                hint="set it to compact, or give another with --topic",
+            )
+
+    def catch_up(self) -> None:
+        """Until all that is in the topic now was applied. Who comes while another looks has the next look,
+        with all others that wait for it."""
+        asked_at = time.monotonic()
         with self._looking:
-            if time.monotonic() - self._looked_at < fresh_s:
-                return
-            place = (self._topic, 0)
-            end = self._asker().list_offsets({place: LATEST}, READ_COMMITTED)[place]
-            self._looked_at = time.monotonic()
+            if self._looked_at < asked_at:
+                place = (self._topic, 0)
+                began = time.monotonic()
+                self._end = self._asker().list_offsets({place: LATEST}, READ_COMMITTED)[place]
+                self._looked_at = began
+            end = self._end
         self._follower.wait_for(end - 1, TIMEOUT_S)
 
     def refresh(self) -> None:
         """For who finds nothing: another registry may have written it."""
         try:
-            self.catch_up(fresh_s=_FRESH_S)
+            self.catch_up()
         except ClientError as error:
             raise store_failed(error.sentence) from None
 

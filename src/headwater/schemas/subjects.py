@@ -7,6 +7,8 @@ lookups by id are of one context. `:.:orders-value` is `orders-value`; `:.team:`
 
 from __future__ import annotations
 
+import re
+
 from headwater.schemas.errors import invalid_subject
 
 DEFAULT = "."
@@ -14,6 +16,9 @@ WILDCARD = ":*:"
 """All contexts, where subjects are listed."""
 CHARACTERS_MAX = 1024
 CONTEXT_GLOBAL = "__GLOBAL"
+_NO_CONTEXT = re.compile(r"(:\.:)+")
+"""However often the default context is said, what follows is looked at as if it stood alone: else a name
+would be of one context for whoever asks once, and of another for whoever asks twice."""
 
 
 def normalized(name: str) -> str:
@@ -24,6 +29,7 @@ def normalized(name: str) -> str:
 
 def split(name: str) -> tuple[str, str]:
     """(context, name inside of it)."""
+    name = _NO_CONTEXT.sub("", name, count=1) if name.startswith(":.:") else name
     if not name.startswith(":."):
         return DEFAULT, name
     end = name.find(":", 2)

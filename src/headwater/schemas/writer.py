@@ -11,6 +11,9 @@ Invariant: what is written must be decided on a state that was read after step 2
 written under. So no id and no version is given twice, whichever process dies or stalls where. A batch
 whose answer is lost is never believed to be there or not: the next claim reads it or shuts it out.
 
+Epochs end: after 32,766 claims the id gets a new producer id, which fences nobody. Whoever gets its first
+epoch waits, before the mark, until the claims of the one before count no more.
+
 A claim counts for `LEASE_S`, by a clock that also runs while the machine sleeps: long before a broker
 forgets a silent producer (a day) or its transactional id (a week), after which epochs would mean nothing.
 """
@@ -28,7 +31,7 @@ from kio.schema.errors import ErrorCode
 from headwater.client import cluster as connect
 from headwater.client import connection as api
 from headwater.client import transaction
-from headwater.client.cluster import Cluster
+from headwater.client.cluster import LATEST, Cluster
 from headwater.client.leader import Leader
 from headwater.client.transaction import PRODUCE_VERSION, Identity
 from headwater.errors import HeadwaterError
@@ -36,7 +39,7 @@ from headwater.record import records as kafka
 from headwater.schemas import records
 from headwater.schemas.records import Record
 
-LEASE_S = 60.0
+LEASE_S = 10.0
 TIMEOUT_MS = 20_000
 _BOOT = getattr(time, "CLOCK_BOOTTIME", None)
 _FENCED = (
@@ -81,8 +84,16 @@ class Writer:
         identity = transaction.begin(
             self._cluster, f"headwater-{self._of}-{self._topic}", TIMEOUT_MS
         )
+        if identity.epoch == 0:
+            self._outlast(since)
         self._claim, self._sequence = _Claim(identity, since), 0
         return self.append([self._mark])
+
+    def _outlast(self, since: float) -> None:
+        """Other claims, that began before this one: a new producer id takes the right from none of them."""
+        place = (self._topic, 0)
+        if self._cluster.list_offsets({place: LATEST})[place] > 0:
+            time.sleep(max(0.0, since + LEASE_S - _now()))
 
     def close(self) -> None:
         self._cluster.close()

@@ -143,6 +143,20 @@ _NAMED = (
 )
 
 
+@needs(subject.REPLACE)
+def test_a_table_whose_columns_are_only_called_as_those_of_old_rows_has_all_its_rows(
+    shop: Subject,
+) -> None:
+    shop.execute(
+        "CREATE TABLE t (id INT, n INT, s TEXT, row_start TIMESTAMP(6) NULL, "
+        "row_end TIMESTAMP(6) NOT NULL DEFAULT '2020-01-01', PRIMARY KEY (id, row_end))"
+    )
+    shop.snapshot()
+    shop.execute("INSERT INTO t (id, n, s) VALUES (1, 1, 'a'), (2, 2, 'b')")
+    shop.stream()
+    assert _short(shop.fold("t")) == [(1, 1, "a"), (2, 2, "b")]
+
+
 @needs(subject.VERSIONS)
 @pytest.mark.parametrize("period", ["", _NAMED], ids=["hidden", "named"])
 @pytest.mark.parametrize("key", ["PRIMARY KEY", "NOT NULL UNIQUE"])

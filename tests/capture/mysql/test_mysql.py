@@ -160,7 +160,7 @@ def answers(metadata: str = "FULL", executed: str = f"{ORIGIN}:1-5", purged: str
         "gtid_mode": "ON",
         "binlog_row_value_options": "",
     }
-    column = ("orders",), (None, None, 10, 0, None, None, "")
+    column = ("orders",), (None, None, 10, 0, None, None, "", "")
     return [
         ("SELECT VERSION", [("8.0.36",)]),
         ("SHOW GLOBAL VARIABLES", list(settings.items())),
@@ -169,7 +169,7 @@ def answers(metadata: str = "FULL", executed: str = f"{ORIGIN}:1-5", purged: str
         ("gtid_purged", [(purged,)]),
         ("SHOW MASTER STATUS", [("binlog.000001", 157, "", "", f"{ORIGIN}:1-5")]),
         ("SHOW BINARY LOGS", [("binlog.000001", 1 << 20, "No")]),
-        ("information_schema.TABLES", [("orders", "InnoDB", 2, 60)]),
+        ("information_schema.TABLES", [("orders", "InnoDB", 2, 60, 0)]),
         (
             "information_schema.COLUMNS",
             [

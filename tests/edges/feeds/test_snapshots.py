@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
 import pytest
@@ -13,10 +15,13 @@ from headwater.edges.caller import SENDER
 from headwater.edges.config import Limits
 from headwater.edges.errors import Overloaded
 from headwater.edges.feeds import bodies
+from headwater.edges.feeds.history import Piece
 from headwater.edges.feeds.hub import Hub
 from headwater.edges.feeds.request import Choice, read
 from headwater.edges.feeds.session import Session
-from headwater.edges.feeds.wires import SSE
+from headwater.edges.feeds.state import State
+from headwater.edges.feeds.wires import SSE, Item
+from headwater.edges.memory_share import MemoryShare
 from tests.edges.feeds.clients import put
 
 
@@ -41,6 +46,27 @@ def noted_threads(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
     monkeypatch.setattr(Choice, "fits", noted)
     return threads
+
+
+async def test_a_snapshot_has_what_came_in_the_turn_before_its_task_began() -> None:
+    """It was read up to a position, and what came behind that was forgotten as the task began."""
+    ends = {0: 1}
+
+    async def read_up_to(at: Mapping[int, int], ends: Mapping[int, int]) -> Piece:
+        return Piece([item(0, b"a")], {0: 1})
+
+    state = State("t", 1000_000, MemoryShare(1000_000))
+    asking = asyncio.create_task(state.snapshot(lambda: dict(ends), read_up_to))
+    await asyncio.sleep(0)
+    ends[0] = 2
+    state.changes([item(1, b"b")])
+    shown = await asking
+    assert shown.position == {0: 2}
+    assert [each.record.key for each in shown.items] == [b"a", b"b"]
+
+
+def item(offset: int, key: bytes) -> Item:
+    return Item(Record("t", 0, offset, 0, key, b"1"), f"0={offset + 1}", b"1")
 
 
 async def test_a_filter_of_a_snapshot_never_runs_on_the_event_loop(

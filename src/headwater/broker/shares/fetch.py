@@ -117,7 +117,7 @@ class ShareFetch:
         self._more.set()
 
     async def _watches(self) -> bool:
-        """Whether it has begun to, and others had turns before it did: what they brought woke nobody, so
+        """Whether it has begun to: others had turns since it looked, and what they brought woke nobody, so
         there is to be one more look."""
         if self._unwatch:
             return False
@@ -131,7 +131,7 @@ class ShareFetch:
                 if owner is not None:  # else nobody can give anything back
                     self._wakes(owner.waiting, self._more.set)
             await self._pace.rest()
-        return self._pace.rests > 0
+        return True
 
     def _wakes(self, those: set[T], waker: T) -> None:
         those.add(waker)

@@ -118,7 +118,7 @@ _COLUMNS = (
 def _table(row: _Told, columns: list[Any], dialect: Dialect) -> Table:
     name, engine, rows, row_bytes, keeps_old = row
     ends = [each[0] for each in columns if each[-2] == "ROW END"]
-    row_end = (*ends, system_versions.ROW_END)[0] if keeps_old else ""
+    row_end = (*ends, system_versions.ROW_END)[0] if int(keeps_old) else ""
     numbered = [(each[-1], n) for n, each in enumerate(columns) if each[-1] and each[0] != row_end]
     return Table(
         name,
@@ -207,7 +207,8 @@ def describe(
     """
     if seen.names is None or seen.members is None or not seen.has_key:
         if trusted is not None and _agrees(seen, trusted):
-            return trusted.columns, trusted.key
+            ends = (n for n, each in enumerate(trusted.columns) if each.name == trusted.row_end)
+            return trusted.columns, (*trusted.key, *ends)  # as the log has it
         raise SchemaUnknown(
             f"rows of {seen.database}.{seen.table} were logged without the names of their columns",
             hint="SET GLOBAL binlog_row_metadata = FULL, then take the snapshot anew (--resnapshot)",
@@ -218,8 +219,7 @@ def describe(
         shape = seen.wires[place]
         collation = None if seen.collations is None else seen.collations[place]
         charset = None if collation is None else charset_names.get(collation, f"#{collation}")
-        known = special.get(name)
-        known = None if known is None or known.wire != shape else known
+        known = each if (each := special.get(name)) and each.wire == shape else None
         columns.append(
             Description(
                 name,

@@ -65,12 +65,10 @@ class State:
         """
         while self._fold is None:  # it may be lost again before we go on
             if self._building is None or self._building.done():
+                self._pending = []  # what comes from now on: the task begins in a later turn
                 self._building = asyncio.create_task(self._build(dict(position()), read))
             await asyncio.shield(self._building)
-        shown, at = (
-            self._shown,
-            position(),
-        )  # of the same moment as the fold: nothing awaits in between
+        shown, at = self._shown, position()  # of the same moment as the fold: nothing awaits since
         if shown is None or not shown.users or shown.position != at:
             shown = self._shown = self._made(self._fold, at, shown)
         shown.users += 1
@@ -112,7 +110,6 @@ class State:
         self._account.set(0)
 
     async def _build(self, ends: Offsets, read: Read) -> None:
-        self._pending = []
         fold, account = Fold(self._topic, self._bytes_max), Account(self._held)
         try:
             at: Offsets = dict.fromkeys(ends, 0)
