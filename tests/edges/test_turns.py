@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -153,12 +154,18 @@ def test_many_requests_under_one_key_hold_up_nobody_elses(log: Log, topic: Make)
         for _ in range(MANY):
             stack.enter_context(sent(running, posted(running, name, "same")))
         until(lambda: lines(running).get("token greedy", 0) >= MANY - 1, "the greedy one's line")
-        halted.go_on.set()
         mine = {**bearer(OTHER), "Idempotency-Key": "mine"}
-        answer = httpx.post(f"{running.url}/topics/{other}", content=b"1", headers=mine, timeout=60)
+        pool = stack.enter_context(ThreadPoolExecutor(1))
+        url = f"{running.url}/topics/{other}"
+        asked = pool.submit(httpx.post, url, content=b"1", headers=mine, timeout=60)
+        until(lambda: lines(running).get("token other", 0) == 1, "the other one's line")
+        halted.go_on.set()
+        answer = asked.result()
         assert answer.status_code == 200, answer.text
-        before = [group for group in halted.groups if len(group) == 1]
-        assert len(before) < MANY, "all of the greedy one's were written before"
+        place = next(
+            n for n, group in enumerate(halted.groups) if any(b"mine" in key for key in group)
+        )
+        assert place < 3, "it waited for those of the greedy one"
 
 
 def test_of_clients_that_have_gone_nothing_is_written(log: Log, topic: Make):
@@ -170,6 +177,8 @@ def test_of_clients_that_have_gone_nothing_is_written(log: Log, topic: Make):
             with ExitStack() as clients:
                 for number in range(MANY):
                     clients.enter_context(sent(running, posted(running, name, f"k{number}")))
+                    if not number:
+                        until(lambda: _taken(halted) == 1, "the first to be under way")
                 held = "the first is under way, the others wait"
                 until(lambda: sum(lines(running).values()) + _taken(halted) == MANY, held)
             until(lambda: not lines(running), "those that have gone have left the queue")

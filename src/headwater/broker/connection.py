@@ -51,7 +51,7 @@ class Connection(asyncio.BufferedProtocol):
         self.exchange = Exchange(broker, self)
         self.outbound: Outbound | None = None
         """None until the socket is there."""
-        self.is_closing = False
+        self.is_closing = self._is_pumping = False
         self._login_timer: asyncio.TimerHandle | None = None
 
     # ---- the socket ----------------------------------------------------------------------------
@@ -139,9 +139,15 @@ class Connection(asyncio.BufferedProtocol):
         self.inbound.filled(count)
 
     def pump(self) -> None:
-        """Start what may start, then read on or stop reading."""
-        self.exchange.start()
-        self.inbound.balance()
+        """Start what may start, then read on or stop reading. An answer that is there at once asks for it
+        again: the same loop goes on, or requests that came together would lie on each other's stack."""
+        if not self._is_pumping:
+            self._is_pumping = True
+            try:
+                self.exchange.start()
+            finally:
+                self._is_pumping = False
+            self.inbound.balance()
 
     @property
     def may_start(self) -> bool:

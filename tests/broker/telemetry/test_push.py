@@ -172,7 +172,9 @@ def test_pushes_that_become_large_wait_for_each_other_and_for_the_disk(tmp_path:
                 each.send("push_telemetry", 0, client_instance_id=uuid.uuid4(), **push)
             until(lambda: served.call(lambda: len(storing._waiters or ())), "one to wait")
             held.until_reached()
-            assert served.call(lambda: served.broker.topics.partitions[TOPIC, 0].log.next_offset) == 2
+            assert (
+                served.call(lambda: served.broker.topics.partitions[TOPIC, 0].log.next_offset) == 2
+            )
             held.release()
             answers = [each.receive()[1].error_code for each in (wire, other)]
     assert answers == [ErrorCode.none] * 2

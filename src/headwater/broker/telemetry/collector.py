@@ -78,8 +78,7 @@ class Telemetry:
         self._validation = validation
         self._disk_space = disk_space
         self._clients: dict[uuid.UUID, _Client] = {}
-        self._storing = asyncio.Lock()
-        """Held from when a push is read until it is on disk: nobody counts what it becomes there."""
+        self._storing = asyncio.Lock()  # until it is on disk: nobody counts what it becomes there
         self._subscriptions = subscriptions.read(catalogue.client_metrics)
         catalogue.on_client_metrics = self._changed
 
@@ -128,16 +127,14 @@ class Telemetry:
             return ErrorCode.throttling_quota_exceeded
         if request.compression_type not in (codecs.NONE, *ACCEPTED):
             return ErrorCode.unsupported_compression_type
-        if len(request.metrics) > self._settings.get("telemetry.max.bytes"):
+        if len(request.metrics) > (most := self._settings.get("telemetry.max.bytes")):
             return ErrorCode.telemetry_too_large
         if self._disk_space.refusing:
             return ErrorCode.kafka_storage_error
         self._keep(instance, _Client(known.asked, now, wanted.number, request.terminating))
-        return await self._store(request, context)
+        return await self._store(request, context, most)
 
-    async def _store(self, request: Any, context: Context) -> ErrorCode:
-        limit = self._settings.get("telemetry.max.bytes")
-        packed = request.compression_type, request.metrics, limit
+    async def _store(self, request: Any, context: Context, most: int) -> ErrorCode:
         value = {
             "client_id": context.client_id,
             "client_host": context.client_host,
@@ -146,12 +143,11 @@ class Telemetry:
         }
         try:
             async with self._storing:
-                job = self._validation.run(lambda: _line(value, codecs.decompress(*packed)))
-                line = await asyncio.wrap_future(job)
-                if line is not None:
+                job = self._validation.run(lambda: _line(value, request, most))
+                if (line := await asyncio.wrap_future(job)) is not None:
                     await self._topic.ensure()
-                    key = str(request.client_instance_id).encode()
-                    await self._topic.stage(self._topic.partition(), [(key, line)]).durable()
+                    records = [(str(request.client_instance_id).encode(), line)]
+                    await self._topic.stage(self._topic.partition(), records).durable()
         except (CorruptBatch, BadMetrics):
             return ErrorCode.invalid_record
         except (StorageFailed, OSError) as error:
@@ -176,8 +172,9 @@ class BadMetrics(ValueError):
     """Bytes that are no such message."""
 
 
-def _line(value: dict[str, object], data: bytes) -> bytes | None:
+def _line(value: dict[str, object], request: Any, most: int) -> bytes | None:
     """The record of a push, if there is a number in it."""
+    data = codecs.decompress(request.compression_type, request.metrics, most)
     return json.dumps(value | {"metrics": it}).encode() if (it := measurements(data)) else None
 
 

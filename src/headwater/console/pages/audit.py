@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from functools import partial
 
-from headwater.browse.audit import Entry, newest, sentence
+from headwater.browse.audit import PART, Entry, newest, sentence
 from headwater.console import elements, live
 from headwater.console.context import Visit
 from headwater.console.filtered_table import FilteredTable
@@ -66,10 +67,14 @@ def show(visit: Visit) -> None:
 
 
 def _load(visit: Visit) -> list[Entry]:
-    """What the broker wrote down, and what was asked of the project's own parts."""
-    deeds = visit.context.watch.parts.history()[-SHOWN:]
+    """What the log has, and what was asked of the project's own parts while that could not be written."""
     found = newest(visit.context.log, SHOWN)
-    found += [Entry(each.at_ms, each.by, "", "", each.what, "part", each.name) for each in deeds]
+    told = Counter((each.on_behalf_of, each.what, each.name) for each in found if each.kind == PART)
+    for deed in reversed(visit.context.watch.parts.history()[-SHOWN:]):
+        if told[deed.by, deed.what, deed.name] > 0:
+            told[deed.by, deed.what, deed.name] -= 1
+        else:
+            found.append(Entry(deed.at_ms, deed.by, "", "", deed.what, PART, deed.name))
     return sorted(found, key=lambda entry: -entry.at_ms)[:SHOWN]
 
 
