@@ -141,9 +141,12 @@ class Telemetry:
             "software": " ".join(getattr(context.connection, "software", ("", ""))),
             "terminating": request.terminating,
         }
+        kind, data = request.compression_type, request.metrics
         try:
             async with self._storing:
-                job = self._validation.run(lambda: _line(value, request, most))
+                job = self._validation.run(
+                    lambda: _line(value, codecs.decompress(kind, data, most))
+                )
                 if (line := await asyncio.wrap_future(job)) is not None:
                     await self._topic.ensure()
                     records = [(str(request.client_instance_id).encode(), line)]
@@ -172,9 +175,8 @@ class BadMetrics(ValueError):
     """Bytes that are no such message."""
 
 
-def _line(value: dict[str, object], request: Any, most: int) -> bytes | None:
+def _line(value: dict[str, object], data: bytes) -> bytes | None:
     """The record of a push, if there is a number in it."""
-    data = codecs.decompress(request.compression_type, request.metrics, most)
     return json.dumps(value | {"metrics": it}).encode() if (it := measurements(data)) else None
 
 
