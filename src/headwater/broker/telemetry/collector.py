@@ -1,13 +1,11 @@
 """Tells clients what to push, takes what they push, and appends it to a topic that anybody may read.
 
 One record for each push in `__client_metrics`, made at the first one: the key is the client's instance id,
-the value JSON with who it was and the numbers. Pushes come as often as their subscription says: a client
-that is quicker is refused, so that the topic grows at a known rate. State per client is a time and a
-number, for at most `CLIENTS_MAX` of them.
+the value JSON with who it was and the numbers. A client that is quicker than its subscription says is refused,
+and one push is stored after the other. State per client is a time and a number, for `CLIENTS_MAX` at most.
 
-Also here: names and numbers out of an OpenTelemetry message. Pure; any bytes parse or raise.
-
-Of the message (protobuf, OTLP v1 MetricsData) only this is read, everything else is stepped over:
+Also here: names and numbers out of an OpenTelemetry message. Pure; any bytes parse or raise. Of the message
+(protobuf, OTLP v1 MetricsData) only this is read, everything else is stepped over:
 
     MetricsData      1 ResourceMetrics*          Metric       1 name, 5 gauge, 7 sum, 9 histogram
     ResourceMetrics  2 ScopeMetrics*             Gauge, Sum   1 NumberDataPoint*
