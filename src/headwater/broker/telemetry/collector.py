@@ -1,7 +1,7 @@
 """Tells clients what to push, takes what they push, and appends it to a topic that anybody may read.
 
 One record for each push in `__client_metrics`, made at the first one: the key is the client's instance id,
-the value JSON with who it was and the numbers. A client that is quicker than its subscription says is refused,
+the value JSON with who it was and the numbers. Who is quicker than his subscription says is refused,
 and one push is stored after the other. State per client is a time and a number, for `CLIENTS_MAX` at most.
 
 Also here: names and numbers out of an OpenTelemetry message. Pure; any bytes parse or raise. Of the message
