@@ -87,8 +87,8 @@ def understood(
     master: str = DEFAULT_MASTER,
     conf: Sequence[str] = (),
 ) -> Given:
-    targets = _assignments(to, "--to", "order_search=sqlite:shop.db")
-    settings = with_secrets(_assignments(conf, "--conf", "spark.executor.memory=2g"))
+    targets = assigned(to, "--to", "order_search=sqlite:shop.db")
+    settings = with_secrets(assigned(conf, "--conf", "spark.executor.memory=2g"))
     asked_master = None if master == DEFAULT_MASTER else master
     if paths:
         given = Given(tuple(paths), bootstrap, checkpoints, master, settings, targets)
@@ -111,7 +111,7 @@ def understood(
     )
 
 
-def _assignments(words: Sequence[str], option: str, example: str) -> dict[str, str]:
+def assigned(words: Sequence[str], option: str, example: str) -> dict[str, str]:
     try:
         return parse_assignments(words)
     except ValueError as error:

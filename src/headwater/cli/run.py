@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from headwater.cli.admin import bootstrap_option
-from headwater.cli.properties import parse_assignments, read_settings, with_secrets
+from headwater.cli.pipeline_words import assigned
+from headwater.cli.properties import read_settings, with_secrets
 
 if TYPE_CHECKING:
     from headwater.pipelines.context import Wanted
@@ -94,8 +95,8 @@ def run(
     """
     from headwater.pipelines import launch
 
-    settings = with_secrets(_assigned(conf, "--conf spark.executor.memory=2g"))
-    targets = _assigned(to, "--to orders=sqlite:shop.db")
+    settings = with_secrets(assigned(conf, "--conf", "spark.executor.memory=2g"))
+    targets = assigned(to, "--to", "orders=sqlite:shop.db")
     with _beside_log(bootstrap, control):
         if remote is None:
             launch.begin(paths, master, checkpoints, settings)
@@ -116,13 +117,6 @@ def run(
         wanted=_wanted_in(control),
     )
     return application.run(order, _say, control_server.requests)
-
-
-def _assigned(words: list[str], example: str) -> dict[str, str]:
-    try:
-        return parse_assignments(words)
-    except ValueError as error:
-        raise typer.BadParameter(f"{error}, for example {example}") from None
 
 
 def _expect_log(bootstrap: str) -> None:
