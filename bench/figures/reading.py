@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.broker.plan import quick
 from bench.figures.model import Bar, Chapter, Figure, Group
+from bench.freshness import goals
 
 RESULTS = Path(__file__).parents[1] / "results"
 UNITS = {
@@ -183,6 +184,57 @@ def capture() -> Chapter:
     return _chapter("Capture", "capture", about, machine, figures)
 
 
+def freshness() -> Chapter:
+    """A file of row → figure, each beside what was to be reached."""
+    document = load("freshness")
+    found = {row: each["figures"] for row, each in document["rows"].items()}
+    shown = [goal for goal in goals.GOALS if goal.figure in found.get(goal.row, {})]
+    figures = []
+    for (unit, more), (word, words) in _FRESHNESS.items():
+        groups = tuple(
+            _goal_group(goal, found[goal.row][goal.figure])
+            for goal in shown
+            if (goal.unit, goal.at_least) == (unit, more)
+        )
+        if groups:
+            title = f"Freshness: {word}"
+            figures.append(Figure(f"freshness-{word}", title, words, more, groups))
+    rows = {
+        f"`{row}`, measured": f"{each['measured']}, at a load of {each['load_before']}"
+        for row, each in document["rows"].items()
+    }
+    missing = [goal.what for goal in goals.GOALS if goal not in shown]
+    about = [
+        "From the commit in a database until a view shows it, and what else views cost, beside what was to be "
+        "reached. The load before a row is also that of the row before it.",
+        *([f"Not measured: {'; '.join(missing)}."] if missing else []),
+    ]
+    return _chapter("Fresh views", "freshness", about, document["machine"] | rows, figures)
+
+
+def _goal_group(goal: goals.Goal, value: float) -> Group:
+    label = goal.what if goal.before == "–" else f"{goal.what} (before: {goal.before})"
+    scale = 100 if goal.unit == "%" else 1
+    ours = Bar("headwater", value * scale, True)
+    if goal.bound is None:
+        return Group(label, (ours,))
+    target = f"{'≥' if goal.at_least else '≤'} {goal.shown(goal.bound)}"
+    verdict = "met" if goal.is_met(value) else "missed"
+    return Group(label, (ours, Bar("to reach", goal.bound * scale, False)), target, verdict)
+
+
+_FRESHNESS = {
+    ("s", False): ("time", "seconds"),
+    ("times", False): ("growth", "times as much"),
+    ("%", False): ("idle", "percent of a core"),
+    ("MB", False): ("memory", "megabytes of memory"),
+    ("rows/s", True): ("rows", "changed rows per second"),
+    ("rows/CPU s", True): ("rows-per-cpu", "changed rows per second of CPU"),
+    ("changes/s", True): ("rebuild", "changes per second"),
+}
+"""Unit and direction → name and words of a plot."""
+
+
 def _chapter(
     title: str, name: str, about: list[str], machine: Mapping[str, Any], figures: list[Figure]
 ) -> Chapter:
@@ -222,6 +274,8 @@ def chapters() -> list[Chapter]:
     found.append(capture())
     views = "The same rows into every store, by headwater and by what one would write instead."
     found.append(measured("views", "Views", [views], ("headwater", "first build")))
+    if (RESULTS / "freshness.json").exists():
+        found.append(freshness())
     later = {"events": "Event sourcing", "processing": "Stream processing", "edges": "The edges"}
     for name, title in later.items():
         if (RESULTS / f"{name}.json").exists():

@@ -31,6 +31,7 @@ def main() -> int:
     document: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     kept: dict[str, Any] = document.get("rows", {})
     failed: list[str] = []
+    about = machine.describe(Path(tempfile.gettempdir()))  # its load is of others still
     try:
         for row in arguments.only or goals.ROWS:
             say(f"{row} …")
@@ -52,7 +53,6 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     finally:
-        about = machine.describe(Path(tempfile.gettempdir()))
         file.write_text(json.dumps({"machine": about, "rows": kept}, indent=1) + "\n")
         say(f"figures: {os.path.relpath(file)}")
         figures = {row: each["figures"] for row, each in kept.items()}

@@ -4,12 +4,18 @@ checked by `make lint`, and `make soak` runs it, as small as it gets."""
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from bench.figures import reading
+from bench.figures.drawing import svg
+from bench.freshness import goals
 
 REPOSITORY = Path(__file__).parents[2]
 BENCH = REPOSITORY / "bench"
@@ -77,3 +83,27 @@ def test_a_small_form_runs(name: str, tmp_path: Path) -> None:
         text=True,
     )
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+
+
+def test_the_figures_show_every_goal_of_fresh_views_that_was_measured_and_name_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_out, *measured = goals.GOALS
+    rows: dict[str, Any] = {}
+    for goal in measured:
+        about = {"measured": "2026-01-01 00:00 UTC", "load_before": 0.1, "figures": {}}
+        rows.setdefault(goal.row, about)["figures"][goal.figure] = (goal.bound or 2) * 1.1
+    document = {"machine": {"date": "2026-01-01", "load_before": 0.1}, "rows": rows}
+    (tmp_path / "freshness.json").write_text(json.dumps(document))
+    monkeypatch.setattr(reading, "RESULTS", tmp_path)
+    chapter = reading.freshness()
+    assert f"Not measured: {left_out.what}." in chapter.about
+    groups = [group for figure in chapter.figures for group in figure.groups]
+    assert len(groups) == len(measured)
+    verdicts = [group.verdict for group in groups if group.verdict]
+    expected = [goal.at_least for goal in measured if goal.bound is not None]
+    assert (verdicts.count("met"), verdicts.count("missed")) == (
+        expected.count(True),
+        expected.count(False),
+    )
+    assert all(svg(figure) for figure in chapter.figures)
