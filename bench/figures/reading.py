@@ -205,8 +205,8 @@ def freshness() -> Chapter:
     }
     missing = [goal.what for goal in goals.GOALS if goal not in shown]
     about = [
-        "From the commit in a database until a view shows it, and what else views cost, beside what was to be "
-        "reached. The load before a row is also that of the row before it.",
+        "From the commit in a database until a view shows it, and what else views cost, beside what was to "
+        "be reached. The load before a row is also that of the row before it.",
         *([f"Not measured: {'; '.join(missing)}."] if missing else []),
     ]
     return _chapter("Fresh views", "freshness", about, document["machine"] | rows, figures)
