@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from headwater.capture.runner import Runner
 from headwater.capture.source import Range
 from tests.capture.core.reading import fold, read
 from tests.capture.mysql.captured import STILL_S, Setting
+from tests.capture.mysql.server import MariaDB
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +73,45 @@ def test_rows_that_changed_meanwhile_are_dropped_and_must_be(
     assert len(read_again) > 150
     equal = setting.fold("t") == setting.as_snapshot("t")
     assert equal is careful, "without dropping them, old rows would come after their changes"
+
+
+@contextlib.contextmanager
+def _commits_wait(server: MariaDB) -> Iterator[None]:
+    """What is committed meanwhile is in the binary log, and nobody sees it yet: no replica has it."""
+    server.execute(
+        "SET GLOBAL rpl_semi_sync_master_timeout = 100000",
+        "SET GLOBAL rpl_semi_sync_master_wait_point = AFTER_SYNC",
+        "SET GLOBAL rpl_semi_sync_master_enabled = ON",
+    )
+    try:
+        yield
+    finally:
+        server.execute("SET GLOBAL rpl_semi_sync_master_enabled = OFF")
+
+
+def test_a_change_that_came_before_anybody_could_see_it_is_not_undone(
+    own_setting: Setting,
+) -> None:
+    setting = own_setting
+    setting.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 0)")
+    setting.snapshot()
+    source = setting.source()
+    assert setting.position is not None
+    stream = source.stream(setting.position)
+    setting._take(next(stream))
+    change = threading.Thread(target=setting.execute, args=("UPDATE t SET v = 1",))
+    with _commits_wait(setting.server):
+        change.start()
+        _until(lambda: setting._take(next(stream)) or setting.changes("t")[-1][0] == "u")
+        assert setting.execute("SELECT v FROM t") == [(0,)]
+        assert source._incremental is not None
+        source._incremental.want(["t"])
+        for _ in range(20):
+            setting._take(next(stream))
+    change.join()
+    _until(lambda: setting._take(next(stream)) or not source._incremental.active)
+    assert setting.fold("t") == setting.as_snapshot("t")
+    assert setting.changes("t")[-1] == ("r", None, {"id": 1, "v": 1})
 
 
 def test_columns_that_change_between_chunks_are_read_anew(setting: Setting) -> None:

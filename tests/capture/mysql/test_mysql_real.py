@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import time
 from collections.abc import Iterator
 
@@ -190,6 +191,36 @@ def test_gtids_with_tags_are_refused_with_what_to_do_and_not_with_a_privilege() 
     finally:
         shop.close()
         server.close()
+
+
+def test_a_change_that_a_replica_has_yet_to_confirm_is_not_undone(shop: Setting) -> None:
+    """It is in the binary log, and no SELECT shows it."""
+    shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 0)")
+    shop.snapshot()
+    source = shop.source()
+    assert shop.position is not None
+    stream = source.stream(shop.position)
+    shop.take_all([next(stream)])
+    incremental = source._incremental
+    assert incremental is not None
+    shop.execute(
+        "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'",
+        "SET GLOBAL rpl_semi_sync_source_timeout = 100000, GLOBAL rpl_semi_sync_source_enabled = ON",
+    )
+    change = threading.Thread(target=shop.execute, args=("UPDATE t SET v = 1",))
+    try:
+        change.start()
+        while shop.changes("t")[-1][0] != "u":
+            shop.take_all([next(stream)])
+        assert shop.execute("SELECT v FROM t") == [(0,)]
+        incremental.want(["t"])
+        shop.take_all(next(stream) for _ in range(20))
+    finally:
+        shop.execute("SET GLOBAL rpl_semi_sync_source_enabled = OFF")
+    change.join()
+    while incremental.active:
+        shop.take_all([next(stream)])
+    assert shop.changes("t")[-1] == ("r", None, {"id": 1, "v": 1})
 
 
 def test_cascades_that_the_server_logs_are_captured_and_not_complained_of(shop: Setting) -> None:

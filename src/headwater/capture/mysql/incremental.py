@@ -2,8 +2,8 @@
 
 Called by `source` with every batch of the stream. A chunk is read, then the server's GTID (the high
 watermark). What the stream hands over until it has passed that watermark may be newer than the chunk, so
-rows whose key it names are dropped from the chunk; what is left is appended, behind the watermark. Nothing
-is written to the database.
+rows whose key it names are dropped from the chunk; what is left is appended, behind the watermark. What was
+handed over before, the chunk must show: it is not read until it does. Nothing is written to the database.
 
     stream  ──u(1)──u(7)──────┬───────────▶      chunk {5, 7, 9} read here ┐
                               high           appended after high:  r(5) r(9)
@@ -26,6 +26,7 @@ from headwater.capture.mysql.connection import Connection, text_values
 from headwater.capture.mysql.flavor import Flavor, Reached
 from headwater.capture.mysql.snapshot import outside_transactions
 from headwater.capture.mysql.tables import CapturedTable, Tables
+from headwater.capture.mysql.views import shows
 from headwater.capture.requests import Entry, table_of
 from headwater.capture.source import Range, check_range
 
@@ -116,10 +117,10 @@ class Incremental:
             self._chunk.changed.update([r[1] for r in batch.records if r[0] == topic])
         size = 0
         while self._pending and size < BATCH_BYTES:
-            chunk = self._chunk = self._chunk or self._read()
-            if chunk is None:
+            if not whole:
                 break
-            if not whole or not passed.covers(chunk.high):
+            chunk = self._chunk = self._chunk or self._read(batch.position)
+            if chunk is None or not passed.covers(chunk.high):
                 break
             self._chunk = None
             size += self._append(chunk, batch)
@@ -163,8 +164,12 @@ class Incremental:
         expected = self._tables.now[chunk.table.name].rows
         self.progress = Progress(chunk.table.name, self._count, expected, 0, left) if left else None
 
-    def _read(self) -> Chunk | None:
-        """The next chunk as it is now; None if there is none, or not at this moment."""
+    def _read(self, position: Position) -> Chunk | None:
+        """The next chunk as it is now; None if there is none, or not at this moment.
+
+        Not while a change that was handed over cannot be seen yet: its row would be as it was before."""
+        if not shows(self._flavor, self._connection, position):
+            return None
         entry = self._pending[0]
         name, where = table_of(entry), None if isinstance(entry, str) else entry["where"]
         # As the server has it now, which may be ahead of what the stream has come to.

@@ -72,7 +72,7 @@ def check_same(
         now = made(flavor, address, file, server_id) if then else then
         if now == then and sizes[file] >= position["pos"]:
             return
-    elif sizes and _number(file) < min(map(_number, sizes)):
+    elif sizes and number(file) < min(map(number, sizes)):
         return  # purged: whether anything after the position is missing, the GTIDs say
     raise Gap(
         f"the server's binary log is not the one that was read before: {file} is "
@@ -97,6 +97,7 @@ def changes_later(database: Connection, name: str, file: str, pos: int) -> bool:
     return file not in files
 
 
-def _number(file: str) -> int:
+def number(file: str) -> int:
+    """By which the files follow each other."""
     tail = file.rpartition(".")[2]
     return int(tail) if tail.isdecimal() else 0

@@ -19,6 +19,7 @@ from headwater.capture.errors import CaptureError, Interrupted, SourceRefused
 from headwater.capture.mysql.address import Address
 from headwater.capture.mysql.connection import Connection
 from headwater.capture.mysql.flavor import Flavor, Reached
+from headwater.capture.mysql.log_file import number
 from headwater.capture.source import Finding
 from headwater.secrets import expand
 
@@ -118,6 +119,22 @@ def _place(connection: Connection) -> Place:
     status = dict(connection.execute("SHOW STATUS LIKE 'binlog_snapshot_%'"))
     file = status.get("Binlog_snapshot_file") or ""
     return str(file), int(status.get("Binlog_snapshot_position") or 0)
+
+
+def shows(flavor: Flavor, connection: Connection, position: Position) -> bool:
+    """Whether what is read from now on has all transactions of the position.
+
+    A transaction is in the binary log, and so in the stream, before a SELECT sees it: a moment, or for as
+    long as a replica takes to confirm it (rpl_semi_sync_…_wait_point = AFTER_SYNC). MySQL counts it as
+    executed once it is seen; of MariaDB a view says where in the binary log it stands.
+    """
+    if flavor.product != "MariaDB":
+        now = flavor.parse(flavor.now(connection))
+        return now.covers(flavor.parse(position["gtid"]))
+    connection.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+    file, pos = _place(connection)
+    connection.execute("COMMIT")
+    return (number(file), pos) >= (number(position["file"]), position["pos"])
 
 
 def replica_of(config: CaptureConfig) -> Replica | None:
