@@ -47,6 +47,18 @@ def doubling_inside(levels: int) -> dict[str, object]:
     }
 
 
+def evaluated_through(levels: int, word: str = "allOf") -> dict[str, object]:
+    """What is not evaluated is known once all beside it was, which asks the same of what is beside that."""
+    schema: dict[str, object] = {"additionalProperties": True}
+    for _ in range(levels):
+        schema = {word: [schema], "unevaluatedProperties": False}
+    return {"$schema": DRAFT, **schema}
+
+
+UNIQUE = {"$defs": {"u": {"uniqueItems": True}}, "allOf": [{"$ref": "#/$defs/u"}] * 4_000}
+UNIQUE_LEVELS = {"uniqueItems": True, "items": {"$ref": "#"}}
+
+
 TREE = {
     "anyOf": [
         {"properties": {"a": {"$ref": "#"}}},
@@ -67,10 +79,33 @@ def nested(levels: int) -> object:
     return value
 
 
+def nested_list(levels: int, innermost: object) -> object:
+    value = innermost
+    for _ in range(levels):
+        value = [value, *range(16)]
+    return value
+
+
 @pytest.mark.parametrize(
     "schema",
-    [doubling(40), doubling(40, "anyOf"), doubling(40, "oneOf"), doubling_inside(40), LOOP],
-    ids=["allOf", "anyOf", "oneOf", "in properties", "of itself"],
+    [
+        doubling(40),
+        doubling(40, "anyOf"),
+        doubling(40, "oneOf"),
+        doubling_inside(40),
+        LOOP,
+        evaluated_through(20),
+        evaluated_through(20, "anyOf"),
+    ],
+    ids=[
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "in properties",
+        "of itself",
+        "unevaluated",
+        "unevaluated anyOf",
+    ],
 )
 def test_a_schema_that_doubles_is_refused_when_it_is_registered(schema: object):
     with pytest.raises(InvalidSchema, match=r"meet one place|again and again"):
@@ -89,8 +124,14 @@ def test_a_schema_that_doubles_is_refused_when_it_is_registered(schema: object):
         ({"pattern": "[ab]*a[ab]{500}c"}, "ab" * 100_000),
         ({"pattern": "(?=a)(a|aa)+$"}, "a" * 100_000),
         ({"items": {"enum": list(range(1000))}}, [-1] * 100_000),
+        ({"items": {"enum": [[0] * 300 + [n] for n in range(300)]}}, [[0] * 300 + [299]] * 1000),
+        (evaluated_through(20), {"a": 1}),
+        (evaluated_through(8), {f"a{n}": 1 for n in range(100_000)}),
+        (UNIQUE, list(range(60_000))),
+        (UNIQUE_LEVELS, nested_list(200, list(range(60_000)))),
     ],
-    ids=["allOf", "oneOf", "in properties", "of itself", "a tree", "dynamic", "states", "back", "enum"],
+    ids=["allOf", "oneOf", "in properties", "of itself", "a tree", "dynamic", "states", "back", "enum",
+         "enum of lists", "unevaluated", "unevaluated of many", "unique", "unique at all levels"],
 )  # fmt: skip
 def test_a_value_that_takes_too_many_steps_is_refused_before_it_is_checked(
     schema: dict[str, object], value: object
@@ -135,8 +176,13 @@ def test_of_a_value_with_very_many_mistakes_one_is_told():
         ({"pattern": "^(?=.*[A-Z])(?=.*[0-9]).{8,}$"}, "Password1"),
         ({"items": {"pattern": "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"}},
          ["123e4567-e89b-12d3-a456-426614174000"] * 5_000),
+        (evaluated_through(5), {"a": 1}),
+        ({"uniqueItems": True, "items": {"enum": [*range(50), ["a", "b"]]}}, [*range(50), ["a", "b"]]),
+        ({"items": {"properties": {f"a{n}": {"type": "integer"} for n in range(40)}}},
+         [{f"a{n}": n for n in range(40)}] * 1_000),
     ],
-    ids=["a tree", "some doubling", "alternatives", "a long list", "look-ahead", "expressions"],
+    ids=["a tree", "some doubling", "alternatives", "a long list", "look-ahead", "expressions",
+         "unevaluated", "unique", "wide"],
 )  # fmt: skip
 def test_what_people_write_is_registered_and_checked(schema: dict[str, object], value: object):
     kinds.parse("JSON", json.dumps(schema))

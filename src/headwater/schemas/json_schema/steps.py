@@ -34,6 +34,8 @@ BACKTRACKS_MAX = 10_000
 """Of one expression that has to go back (look-around), at one text."""
 EXPRESSIONS_MAX = 2_000_000
 """Instructions of all expressions of a schema: whoever checks values holds them, at some 80 bytes each."""
+_PASSED_SHARE = 8
+"""Members that a part passes over, in a step."""
 _STATES_MAX = 2_000
 _LINKS_MAX = 300
 
@@ -59,12 +61,15 @@ class Ceiling(NamedTuple):
     """However deep the value is."""
     links: int
     """For each level of a value."""
+    unique: int
 
     def is_deep(self, letters: int) -> bool:
         return min(self.levels, letters * self.links / 2) > LEVELS_MAX
 
     def of(self, letters: int) -> float:
-        return letters * self.weight + self.patterns.steps(letters, times=letters)
+        unique = self.unique and self.unique * self.levels
+        weight = self.weight * (1 + 1 / _PASSED_SHARE) + unique
+        return letters * weight + self.patterns.steps(letters, times=letters)
 
 
 class Steps:
@@ -98,23 +103,26 @@ class Steps:
 
     def _counted(self, value: object) -> int:
         total = 0.0
-        open_places: list[tuple[State, object, int]] = [(self._root, value, 0)]
+        open_places: list[tuple[State, object, int, int]] = [(self._root, value, 0, 0)]
         while open_places:
-            state, place, above = open_places.pop()
+            state, place, above, unique = open_places.pop()
             levels = above + state.links
             if levels > LEVELS_MAX:
                 raise TooManySteps(f"it is nested in more than {LEVELS_MAX:,} levels of its schema")
-            total += state.weight
+            total += state.weight + unique
             if isinstance(place, str):
-                total += state.weight * (len(place) // LETTERS_OF_A_STEP)
+                total += (state.weight + unique) * (len(place) // LETTERS_OF_A_STEP)
                 total += state.own.steps(len(place))
             elif isinstance(place, dict):
+                total += state.count * len(place) / _PASSED_SHARE
                 for key, each in place.items():
                     total += state.names.steps(len(key))
-                    open_places.append((self._inside(state, key), each, levels))
+                    open_places.append((self._inside(state, key), each, levels, unique))
             elif isinstance(place, list | tuple):
+                total += state.count * len(place) / _PASSED_SHARE
+                unique += state.unique
                 for index, each in enumerate(place):
-                    open_places.append((self._inside(state, index), each, levels))
+                    open_places.append((self._inside(state, index), each, levels, unique))
             if total > STEPS_MAX:
                 raise _too_long()
         return int(total)
@@ -158,7 +166,8 @@ class Steps:
             except TooManySteps:
                 return None
         links = max(each.links for each in seen.values())
-        return Ceiling(weight, patterns, _levels(seen.values()), links)
+        unique = max(each.unique for each in seen.values())
+        return Ceiling(weight, patterns, _levels(seen.values()), links, unique)
 
     def _inside(self, state: State, key: object) -> State:
         is_member = key is None or isinstance(key, str)
@@ -202,8 +211,8 @@ class Steps:
         return self._closures[number]
 
     def _close(self, number: int) -> None:
-        found = Counter([number])
-        for each in self._parts[number].here:
+        found, part = Counter([number]), self._parts[number]
+        for each in part.here * part.times:
             found.update(self._closures[each])
         if sum(found.values()) > PARTS_MAX:
             raise _too_many()
