@@ -18,6 +18,7 @@ import orjson
 
 VALUES_MAX = 1_000_000
 """About 60 MB at most; of a body in many records, of each of them."""
+_MANY = f"it has more than {VALUES_MAX} values"
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _SOME_STRINGS = re.compile(rb'(?:[^"]*+"(?:[^"\\]|\\.)*+"){1,1000}+', re.DOTALL)
 _BEGIN = b",:[{"
@@ -41,7 +42,7 @@ def many(text: bytes) -> str | None:
         place = some.end()
     if found + _begun(text[place:]) <= VALUES_MAX:
         return None  # they were in texts
-    return f"it has more than {VALUES_MAX} values"
+    return _MANY
 
 
 def _begun(text: bytes) -> int:
@@ -51,9 +52,13 @@ def _begun(text: bytes) -> int:
 
 def end_of(text: str, place: int) -> int:
     """Of the value that begins there, without making it. Raises ValueError."""
-    depth = 0
+    depth = begun = 0
     for found in _BRACKET.finditer(text, place):
-        depth += _DEPTH.get(found[0], 0)
+        step = _DEPTH.get(found[0], 0)
+        depth += step
+        begun += step > 0
+        if begun > VALUES_MAX:  # what is behind them is not looked at: a body may be full of them
+            raise ValueError(f"{_MANY} in one record")
         if depth <= 0:
             break
     else:

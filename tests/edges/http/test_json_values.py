@@ -148,3 +148,9 @@ def test_a_field_that_is_there_is_found(value: dict[str, Any], data: st.DataObje
     meant = value[name]
     is_scalar = isinstance(meant, str | int | float) and not isinstance(meant, bool)
     assert found == (meant if is_scalar else None)
+
+
+def test_a_value_with_too_many_others_in_it_is_refused_before_its_end_is_looked_for():
+    opened = "[" + "[]," * json_values.VALUES_MAX
+    with pytest.raises(ValueError, match="1000000 values in one record"):
+        json_values.end_of(opened, 0)

@@ -18,6 +18,7 @@ from tests.edges.slow import slow_client
 
 ADA, BOB, CAT = (1, "Ada", 1.5), (2, "Bob", 2.5), (3, "Cat/Dog", None)
 HEADER = "Headwater-Position"
+SECRET = "a secret of sixteen or more"
 
 
 @pytest.fixture
@@ -101,8 +102,23 @@ def test_what_there_is_can_be_asked_for_and_what_is_not_is_a_problem(served):
         ]
     }
     answer = httpx.get(f"{url}/views/nothing/rows")
-    assert answer.status_code == 404 and view.name in answer.json()["hint"]
+    assert answer.status_code == 404 and "GET /views" in answer.json()["hint"]
     assert httpx.get(f"{url}/views/{view.name}/rows", params={"limit": 0}).status_code == 422
+
+
+def test_who_may_not_list_views_learns_no_name_from_one_that_is_not_there(
+    log: Log, make: Callable[..., Made], pipelines: Callable[..., Path], monkeypatch
+):
+    monkeypatch.setenv("GUEST_TOKEN", SECRET)
+    view, _ = make("sqlite")
+    tokens = {"guest": {"secret": "${GUEST_TOKEN}", "read": ["view:guest*"]}}
+    with edges(log.bootstrap, {"tokens": tokens}, load(pipelines(view))) as running:
+        asking = {"Authorization": f"Bearer {SECRET}"}
+        assert httpx.get(f"{running.url}/views", headers=asking).status_code == 403
+        for path in ("guest/rows", f"guest{view.name}/rows/1", f"guest{view.name}"):
+            answer = httpx.get(f"{running.url}/views/{path}", headers=asking)
+            assert answer.status_code == 404
+            assert view.name not in answer.text.replace(f"guest{view.name}", "")
 
 
 def test_a_pipeline_file_that_is_changed_is_read_again_and_one_that_is_wrong_is_told(
