@@ -6,6 +6,7 @@ import asyncio
 import errno
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -108,3 +109,51 @@ def test_a_disk_that_refuses_one_id_takes_no_other_ids_decision_back(
             held.release()
         assert wire.receive()[1].error_code is ErrorCode.none
         assert broker.call(lambda: coordinator.transactions["one"].state) is State.COMPLETE_COMMIT
+
+
+def test_a_refused_value_takes_no_other_with_it_though_its_log_cannot_be_read_either(
+    broker: Serving, disk: HandDisk
+) -> None:
+    """Without descriptors, say. Who was forgotten would begin anew, and what it had open be aborted."""
+    coordinator = broker.broker.transactions
+    with broker.wire() as wire, broker.wire() as other_wire:
+        one = Transactor(wire, "one").init()
+        one.write("t", b"a")
+        place = broker.call(lambda: coordinator._store.partition_of("one").number)
+        name = next(
+            name
+            for name in map(str, range(1000))
+            if broker.call(lambda name=name: coordinator._store.partition_of(name).number) == place
+        )
+        other = Transactor(other_wire, name).init()
+        before = broker.call(lambda: dict(coordinator.transactions))
+        with disk.failing("write", "read", name=f"__transaction_state-{place}/*.log"):
+            assert other.produce("t", b"b", partition=1).error_code is not ErrorCode.none
+            assert broker.call(lambda: dict(coordinator.transactions)) == before
+        one.retried(lambda: one.ask_end(True).error_code)
+        assert one.state() == "CompleteCommit"
+        other.retried(lambda: other.produce("t", b"b", partition=1).error_code)
+        other.retried(lambda: other.ask_end(True).error_code)
+
+
+def test_a_refused_value_goes_back_to_the_newest_that_is_durable(
+    broker: Serving, disk: HandDisk
+) -> None:
+    """Two are on their way, and the disk takes the first of them alone."""
+    state = broker.broker.transactions.state
+    with broker.wire() as wire:
+        one = Transactor(wire, "one").init()
+        one.write("t", b"a")
+        place = broker.call(lambda: state.store.partition_of("one").number)
+        log = f"__transaction_state-{place}/*.log"
+        first = broker.call(lambda: state.values["one"])
+        second = replace(first, timeout_ms=first.timeout_ms + 1)
+        third = replace(first, timeout_ms=first.timeout_ms + 2)
+        with disk.held("sync", log) as held:
+            broker.call(lambda: state.change("one", first, second))
+            held.until_reached()
+            broker.call(lambda: state.change("one", second, third))
+            with disk.failing("write", code=errno.ENOSPC, name=log):
+                held.release()
+                until(lambda: state.written("one") is None, "the disk's answer")
+                assert broker.call(lambda: state.values["one"]) == second

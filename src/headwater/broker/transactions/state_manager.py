@@ -6,7 +6,8 @@ stands: nobody can overwrite what was decided meanwhile, however long it has wai
 value goes to memory and to the log at once, so both have the same order; it counts when it is durable.
 What cannot even be appended changes nothing, here as in the log. If the disk refuses a write later, the
 ids of that partition go back to what its log says, and no others: those may have changes on their way to
-the disk. Beside it, how long each is open: `Timeouts`.
+the disk. What it says is kept here until then: the log of a disk that refuses may not be readable either,
+and reading all of it would hold up everybody. Beside it, how long each is open: `Timeouts`.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ class StateManager:
         self._lost = lost
         self._written: dict[str, Staged] = {}
         """Where the newest value of each id was appended, while that may not be durable."""
+        self._durable: dict[str, Transaction | None] = {}
+        """The newest durable value of each of these ids."""
         self.partitions = 0
         """Of all transactions together."""
 
@@ -59,6 +62,7 @@ class StateManager:
         """Read everything that is durable."""
         self.values = self._read(batch for _, batch in self.store.replay())
         self._written.clear()
+        self._durable.clear()
         self._count()
 
     def _count(self) -> None:
@@ -96,32 +100,43 @@ class StateManager:
         entry = (records.key(name), content)
         written = self.store.stage(self.store.partition_of(name), [entry])
         self._written[name] = written
+        self._durable.setdefault(name, seen)
         self.partitions += more
         if value is None:
             self.values.pop(name, None)
         else:
             self.values[name] = value
         partition, next_offset = written
-        partition.when_durable(next_offset, lambda error: self._settled(name, written, error))
+        partition.when_durable(
+            next_offset, lambda error: self._settled(name, written, value, error)
+        )
         if value is not None and value.is_prepared:
             self._prepared(name)  # here, because whoever asked for it may go away
         return written
 
-    def _settled(self, name: str, written: Staged, error: Exception | None) -> None:
+    def _settled(
+        self, name: str, written: Staged, value: Transaction | None, error: Exception | None
+    ) -> None:
         """The disk has taken a value, or refused it: then all that was not durable is gone."""
-        if self._written.get(name) is written:
-            del self._written[name]
-            if error is not None:
-                self._go_back(name, error)
+        if self._written.get(name) is not written:
+            if error is None and name in self._written:
+                self._durable[name] = value
+        elif error is None:
+            del self._written[name], self._durable[name]
+        else:
+            self._go_back(name, error)
 
     def _go_back(self, name: str, error: Exception) -> None:
         """To what the log of this id's partition says."""
         logger.error("the transaction coordinator could not write to its log: %s", error)
         number = self.store.number_of(name)
-        for values in (self.values, self._written):
-            for each in [each for each in values if self.store.number_of(each) == number]:
-                del values[each]
-        self.values |= self._read(self.store.replay_from(number))
+        for each in [each for each in self._written if self.store.number_of(each) == number]:
+            del self._written[each]
+            durable = self._durable.pop(each)
+            if durable is None:
+                self.values.pop(each, None)
+            else:
+                self.values[each] = durable
         self._count()
         self._lost()
 
