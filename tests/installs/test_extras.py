@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -61,6 +62,49 @@ def test_an_extra_brings_what_its_packages_import(extra, packages):
     leaves = {name for name in lacking if name.startswith(COMPILED)} | LEAVES.get(extra, set())
     assert lacking.keys() - leaves == set(), lacking
     assert LEAVES.get(extra, set()) <= lacking.keys(), "no longer a leaf: take it off the list"
+
+
+IN_THE_CORE = """
+import sys
+from tests.installs.alone import Hidden, needed
+sys.meta_path.insert(0, Hidden(needed([])))
+from headwater.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+ORDERS = """
+import headwater as hw
+
+@hw.view("orders", to="sqlite:views.db")
+def orders(log):
+    return log
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            "wait orders --position shop.orders:0=1",
+            "pyarrow is not installed; pip install 'headwater[spark]'",
+        ),
+        ("schemas serve", "is not installed; pip install 'headwater[schemas]'"),
+    ],
+)
+def test_a_command_says_what_installs_the_package_that_it_lacks(tmp_path, words, said):
+    (tmp_path / "headwater.toml").write_text('[pipelines]\npaths = ["orders.py"]\n')
+    (tmp_path / "orders.py").write_text(ORDERS)
+    ended = subprocess.run(
+        [sys.executable, "-c", IN_THE_CORE, *words.split()],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(SOURCES.parent)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ended.returncode == 1 and said in ended.stderr, ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_whoever_imports_kio_keeps_away_what_it_would_bring_along():

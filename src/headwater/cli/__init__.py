@@ -37,6 +37,11 @@ def main(arguments: list[str] | None = None) -> int:
     except HeadwaterError as error:
         _complain(error)
         return FAILED
+    except ModuleNotFoundError as error:
+        from headwater.project.packages import uninstalled
+
+        _complain(uninstalled(error, words[0] if words else ""))
+        return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
 

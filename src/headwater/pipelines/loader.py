@@ -77,7 +77,10 @@ def load(sources: Iterable[Source]) -> list[View]:
             _run(source.path, source.root)
         views = DECLARED.views()
     if not views:
-        names = ", ".join(str(source.path) for source in given)
+        names = (
+            ", ".join(str(source.path) for source in given)
+            or "this project: [pipelines] names no file"
+        )
         raise PipelineError(
             f"no view is declared in {names}",
             hint="put @hw.view(NAME, to=TARGET) over a function that returns a DataFrame",

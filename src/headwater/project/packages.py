@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 
+from headwater.errors import HeadwaterError, missing_package
+
 Needs = Mapping[str, str]
 """By the name under which it is imported, the extra of headwater."""
 PIPELINES: Needs = dict.fromkeys(("pyspark", "pyarrow", "numba", "pandas"), "spark")
@@ -31,6 +33,24 @@ _STORES: Mapping[str, Needs] = {
     "delta": {"deltalake": "warehouse"},
 }
 """By the scheme of an address, of a database or of a view."""
+
+_OF_COMMANDS = ("console", "edges", "events", "schemas")
+"""Commands that have an extra of their own name, and more to import than the first that is missing."""
+
+
+class NotInstalled(HeadwaterError):
+    """A package that a command imports is of an extra that is not there."""
+
+
+def uninstalled(error: ModuleNotFoundError, command: str) -> NotInstalled:
+    """What to say of it; raises `error` where a module of our own is missing."""
+    package = missing_package(error).partition(".")[0]
+    known = {**EDGES, **SCHEMAS, **CONSOLE, **REMOTE, **PIPELINES, "msgspec": "events"}
+    for needs in _STORES.values():
+        known.update(needs)
+    extra = command if command in _OF_COMMANDS else known.get(package)
+    brings = package if extra is None else f"'headwater[{extra}]'"
+    return NotInstalled(f"the package {package} is not installed", hint=f"pip install {brings}")
 
 
 def of_stores(addresses: Iterable[object]) -> Needs:
