@@ -87,7 +87,7 @@ def _segments(setting: str, **more: str) -> Callable[[Settings], dict[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class InternalTopic:
+class ReservedTopic:
     """One row of the table."""
 
     owner: str
@@ -115,8 +115,8 @@ class InternalTopic:
         return {**self.defaults(settings), **given, **self.fixed}
 
 
-TABLE: Mapping[str, InternalTopic] = {
-    CONSUMER_OFFSETS: InternalTopic(
+TABLE: Mapping[str, ReservedTopic] = {
+    CONSUMER_OFFSETS: ReservedTopic(
         "the group coordinator",
         False,
         _COMPACTED,
@@ -124,7 +124,7 @@ TABLE: Mapping[str, InternalTopic] = {
         "offsets.topic.num.partitions",
         "groups that committed there may go back to an older commit",
     ),
-    TRANSACTION_STATE: InternalTopic(
+    TRANSACTION_STATE: ReservedTopic(
         "the transaction coordinator",
         False,
         _COMPACTED,
@@ -132,7 +132,7 @@ TABLE: Mapping[str, InternalTopic] = {
         "transaction.state.log.num.partitions",
         "transactions that were written there may be as they were before",
     ),
-    SHARE_GROUP_STATE: InternalTopic(
+    SHARE_GROUP_STATE: ReservedTopic(
         "the share coordinator, which moves its start itself",
         False,
         _KEPT_FOR_EVER,
@@ -140,34 +140,34 @@ TABLE: Mapping[str, InternalTopic] = {
         "share.coordinator.state.topic.num.partitions",
         "share groups may deliver records once more that they had settled there",
     ),
-    EXCISIONS: InternalTopic(
+    EXCISIONS: ReservedTopic(
         "the broker; programs write requests",
         True,
         _KEPT_FOR_EVER,
         loss="requests to excise that were written there are not carried out: ask again",
     ),
-    AUDIT: InternalTopic(
+    AUDIT: ReservedTopic(
         "the broker", False, _KEPT_FOR_EVER, loss="what was excised there is not told any more"
     ),
-    CHANGES: InternalTopic(
+    CHANGES: ReservedTopic(
         "the broker: who changed what", False, _TESTIMONY, _medium, loss=_WHO_LOST, named=True
     ),
-    EDGE_CHANGES: InternalTopic(
+    EDGE_CHANGES: ReservedTopic(
         "edges, console: who changed what", True, _SIGNED, loss=_WHO_LOST, named=True
     ),
-    HEALTH: InternalTopic(
+    HEALTH: ReservedTopic(
         "the broker: how it is",
         False,
         _COMPACTED,
         lambda _: {"segment.bytes": str(1024**2), "segment.ms": "3600000"},
         loss="what was told of the broker's health before this start may be shown on",
     ),
-    CLIENT_METRICS: InternalTopic(
+    CLIENT_METRICS: ReservedTopic(
         "the broker",
         False,
         defaults=lambda _: {"retention.ms": str(_WEEK_MS), "segment.bytes": str(16 * 1024**2)},
     ),
-    SUBJECT_KEYS: InternalTopic(
+    SUBJECT_KEYS: ReservedTopic(
         "events: keys of personal data",
         True,
         _COMPACTED,
@@ -175,22 +175,22 @@ TABLE: Mapping[str, InternalTopic] = {
         loss="what was sealed by keys that were written there cannot be read",
         named=True,
     ),
-    SCHEMAS: InternalTopic("the schema registry", True, _COMPACTED, loss=_NO_SCHEMAS, named=True),
-    "__headwater_webhooks": InternalTopic("edges: webhook subscriptions", True, _COMPACTED),
-    "__headwater_deliveries": InternalTopic("edges: how deliveries to them went", True),
-    "__headwater_capture": InternalTopic("captures: their positions", True, _COMPACTED),
-    "__headwater_verified": InternalTopic("views: when they were verified", True, _COMPACTED),
-    "__headwater_progress": InternalTopic(
+    SCHEMAS: ReservedTopic("the schema registry", True, _COMPACTED, loss=_NO_SCHEMAS, named=True),
+    "__headwater_webhooks": ReservedTopic("edges: webhook subscriptions", True, _COMPACTED),
+    "__headwater_deliveries": ReservedTopic("edges: how deliveries to them went", True),
+    "__headwater_capture": ReservedTopic("captures: their positions", True, _COMPACTED),
+    "__headwater_verified": ReservedTopic("views: when they were verified", True, _COMPACTED),
+    "__headwater_progress": ReservedTopic(
         "pipelines: how far they are",
         True,
         defaults=lambda _: {"cleanup.policy": "delete", "retention.ms": str(_WEEK_MS)},
     ),
 }
 _KEYS = re.compile(r"__headwater_[a-zA-Z0-9._-]+_keys")
-_EDGES = InternalTopic("edges: keys under which something was written", True)
+_EDGES = ReservedTopic("edges: keys under which something was written", True)
 
 
-def find(name: str) -> InternalTopic | None:
+def find(name: str) -> ReservedTopic | None:
     """The row of a topic; None: it is nobody's but its users'."""
     return TABLE.get(name) or (_EDGES if _KEYS.fullmatch(name) else None)
 
