@@ -79,6 +79,15 @@ def begins_again(position: Position | None) -> bool:
     return position is not None and "again" in position
 
 
+def phase_of(position: Position | None) -> str:
+    """Where a capture with this position is, as people are told."""
+    if position is None:
+        return "never run"
+    if begins_again(position):
+        return "starting anew"
+    return "snapshot" if in_snapshot(position) else "streaming"
+
+
 @dataclass(frozen=True, slots=True)
 class Lag:
     """How far the log is behind the database, in what the source can measure."""

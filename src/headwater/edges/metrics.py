@@ -23,7 +23,7 @@ from prometheus_client import ProcessCollector, generate_latest
 from prometheus_client.core import Metric
 
 from headwater.browse.health import BrokerHealth, HealthReader
-from headwater.capture.change import Lag, begins_again, in_snapshot
+from headwater.capture.change import Lag, phase_of
 from headwater.capture.config import from_mapping
 from headwater.capture.positions import read_positions
 from headwater.capture.source import open_source
@@ -249,12 +249,4 @@ def _capture(name: str, section: Any, stored: dict[str, Any] | None, log: Log) -
     except HeadwaterError:
         lag = None  # its own process says why; here the gauge is missing
     position = None if stored is None else stored["position"]
-    return CaptureSeen(name, _phase(position), stored["ts_ms"] if stored else None, lag)
-
-
-def _phase(position: dict[str, Any] | None) -> str:
-    if position is None:
-        return "never run"
-    if begins_again(position):
-        return "starting anew"
-    return "snapshot" if in_snapshot(position) else "streaming"
+    return CaptureSeen(name, phase_of(position), stored["ts_ms"] if stored else None, lag)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headwater.capture.change import Lag, Progress, begins_again, in_snapshot
+from headwater.capture.change import Lag, Progress, phase_of
 from headwater.capture.config import CaptureConfig, from_mapping
 from headwater.capture.positions import read_positions
 from headwater.capture.source import open_source
@@ -119,14 +119,6 @@ class Captures:
             part=part,
             trouble=trouble,
         )
-
-
-def phase_of(position: dict[str, Any] | None) -> str:
-    if position is None:
-        return "never run"
-    if begins_again(position):
-        return "starting anew"
-    return "snapshot" if in_snapshot(position) else "streaming"
 
 
 def progress_in(lines: list[str]) -> Progress | None:
