@@ -19,6 +19,10 @@ from headwater.console.sentences import sentence_of
 
 PRIMARY = "unelevated color=primary"
 """The look of the one button that does what a form is for."""
+TOPIC_CELL = """
+<q-td :props="props"><a class="hw-mono" :href="'/topics/' + props.value">{{ props.value }}</a></q-td>
+"""
+"""A cell of a table with the name of a topic, which leads to its page."""
 Tone = Literal["good", "warn", "bad", "calm"]
 Given = ParamSpec("Given")
 
@@ -30,6 +34,14 @@ def heading(title: str, sentence: str = "") -> None:
         if sentence:
             ui.label(sentence).classes("hw-soft")
     ui.page_title(f"{title} · headwater")
+
+
+def fact(name: str, value: str) -> None:
+    """A line of a list of facts (`dl`)."""
+    with ui.element("dt"):
+        ui.label(name)
+    with ui.element("dd"):
+        ui.label(value).classes("hw-wrap")
 
 
 def section(title: str) -> None:

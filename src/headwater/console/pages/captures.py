@@ -122,9 +122,6 @@ _TABLES: list[dict[str, object]] = [
     {"name": "size", "label": "Size", "field": "size", **_WIDE},
     {"name": "partitions", "label": "Partitions", "field": "partitions", **_WIDE},
 ]
-_TOPIC = """
-<q-td :props="props"><a class="hw-mono" :href="'/topics/' + props.value">{{ props.value }}</a></q-td>
-"""
 
 
 def show_one(visit: Visit) -> None:
@@ -148,7 +145,7 @@ def show_one(visit: Visit) -> None:
         table = ui.table(columns=_TABLES, rows=[], row_key="topic")
         table.classes("hw-list").props("flat dense hide-bottom")
         table.props["no-data-label"] = "Nothing has been captured yet."
-        table.add_slot("body-cell-topic", _TOPIC)
+        table.add_slot("body-cell-topic", elements.TOPIC_CELL)
     live.keep(partial(_topics, visit, name), lambda found: _fill(table, found), EVERY_S * 2)
 
 

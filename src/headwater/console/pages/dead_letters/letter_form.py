@@ -53,7 +53,7 @@ class LetterForm:
 
     def _facts(self, letter: Letter) -> None:
         with ui.element("dl").classes("hw-facts"):
-            _fact("Reason", letter.reason or "none was given")
+            elements.fact("Reason", letter.reason or "none was given")
             with ui.element("dt"):
                 ui.label("From")
             with ui.element("dd"):
@@ -63,18 +63,18 @@ class LetterForm:
                     ui.link(f"{letter.source} {place}", target).classes("hw-mono")
                 else:
                     ui.label("no single record: it was computed from several")
-            _fact("Given up by", letter.group)
+            elements.fact("Given up by", letter.group)
             if letter.deliveries:
-                _fact(
+                elements.fact(
                     "Delivered", "once" if letter.deliveries == 1 else f"{letter.deliveries} times"
                 )
-            _fact("Since", f"{moment(letter.timestamp_ms)} UTC")
+            elements.fact("Since", f"{moment(letter.timestamp_ms)} UTC")
             key = self._decoder.decode(letter.key, letter.source).text
-            _fact("Key", "no key" if letter.key is None else key)
+            elements.fact("Key", "no key" if letter.key is None else key)
             for name, value in letter.said.items():
-                _fact(name.capitalize(), value)
+                elements.fact(name.capitalize(), value)
             for name, data in letter.headers:
-                _fact(f"Header {name}", self._decoder.decode(data).text)
+                elements.fact(f"Header {name}", self._decoder.decode(data).text)
 
     def _form(self, letter: Letter) -> None:
         text, form = editable(letter.value)
@@ -140,10 +140,3 @@ def editable(data: bytes | None) -> tuple[str, str]:
         return data.decode(), "text"
     except UnicodeDecodeError:
         return data.hex(), "hex"
-
-
-def _fact(name: str, value: str) -> None:
-    with ui.element("dt"):
-        ui.label(name)
-    with ui.element("dd"):
-        ui.label(value).classes("hw-wrap")

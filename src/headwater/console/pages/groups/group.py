@@ -47,9 +47,6 @@ _MEMBERS: list[dict[str, Any]] = [
     {"name": "reads", "label": "Reads", "field": "reads", "align": "left"},
     {"name": "id", "label": "Member id", "field": "id", "align": "left"},
 ]
-_TOPIC = """
-<q-td :props="props"><a class="hw-mono" :href="'/topics/' + props.value">{{ props.value }}</a></q-td>
-"""
 
 
 def state_of(group: Group, followed: Collection[str]) -> tuple[str, Tone]:
@@ -108,7 +105,7 @@ class _About:
             self._partitions = ui.table(columns=_PARTITIONS, rows=[], row_key="id")
             self._partitions.classes("hw-list").props("flat dense")
             self._partitions.props["no-data-label"] = "It has not committed anything yet."
-            self._partitions.add_slot("body-cell-topic", _TOPIC)
+            self._partitions.add_slot("body-cell-topic", elements.TOPIC_CELL)
         with elements.card("Members"):
             self._table = ui.table(columns=_MEMBERS, rows=[], row_key="id")
             self._table.classes("hw-list").props("flat dense")

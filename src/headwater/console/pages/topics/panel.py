@@ -9,7 +9,7 @@ from nicegui import ui
 
 from headwater.browse.decoder import Decoder, Shown
 from headwater.client.records import Record
-from headwater.console import sentences
+from headwater.console import elements, sentences
 from headwater.console.addresses import link
 from headwater.console.pages.topics.rows import place_of
 from headwater.console.values import coloured, hex_dump, moment, plain
@@ -85,7 +85,7 @@ class Panel:
         }
         with ui.element("dl").classes("hw-facts"):
             for name, value in facts.items():
-                _fact(name, value)
+                elements.fact(name, value)
             with ui.element("dt"):
                 ui.label("Key")
             with ui.element("dd").classes("hw-mono"):
@@ -100,7 +100,7 @@ class Panel:
         ui.label("Headers").classes("hw-panel-title")
         with ui.element("dl").classes("hw-facts hw-mono"):
             for name, data in record.headers:
-                _fact(name, self._decoder.decode(data, record.topic).text)
+                elements.fact(name, self._decoder.decode(data, record.topic).text)
 
     def _value(self, record: Record) -> None:
         shown = self._decoder.decode(record.value, record.topic)
@@ -149,10 +149,3 @@ def value_html(data: bytes | None, shown: Shown, form: str) -> tuple[str, str | 
     if shown.kind == "json" or shown.is_by_schema:
         return coloured(shown.pretty()), shown.note
     return plain(shown.text), "This value is no JSON." if form == "json" else shown.note
-
-
-def _fact(name: str, value: str) -> None:
-    with ui.element("dt"):
-        ui.label(name)
-    with ui.element("dd"):
-        ui.label(value).classes("hw-wrap")
