@@ -12,11 +12,10 @@ from base64 import b64decode
 from collections.abc import Callable, Sequence
 
 from headwater.capture.change import Record
-from headwater.capture.envelope import Column, TableEncoder
+from headwater.capture.envelope import UNAVAILABLE_TEXT, Column, TableEncoder
 from headwater.capture.errors import Misconfigured, SourceRefused
 from headwater.schemas.values.header import Json
 
-UNAVAILABLE = "__debezium_unavailable_value"
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_]")
 PRIMITIVE = {
     **dict.fromkeys(("int8", "int16", "int32"), "int"),
@@ -145,8 +144,8 @@ def _integer(bits: int) -> Fit:
 
 
 def _bytes(value: Json) -> bytes:
-    if value == UNAVAILABLE:
-        return UNAVAILABLE.encode()  # as Debezium does it
+    if value == UNAVAILABLE_TEXT:
+        return UNAVAILABLE_TEXT.encode()  # as Debezium does it
     return b64decode(_is(value, str), validate=True)
 
 
@@ -172,7 +171,7 @@ _FITS: dict[str, Fit] = {
 
 
 def _hint(value: Json) -> str:
-    if value == UNAVAILABLE:
+    if value == UNAVAILABLE_TEXT:
         return (
             "the database left the value out; let it send whole rows (PostgreSQL: ALTER TABLE … REPLICA "
             "IDENTITY FULL; MySQL, MariaDB: SET GLOBAL binlog_row_image = 'FULL')"

@@ -24,6 +24,7 @@ from headwater.capture.defaults import Default
 
 __all__ = [
     "UNAVAILABLE",
+    "UNAVAILABLE_TEXT",
     "Column",
     "Connect",
     "TableEncoder",
@@ -36,7 +37,8 @@ __all__ = [
 
 Connect: TypeAlias = dict[str, Any]
 """A schema in Kafka Connect's terms."""
-UNAVAILABLE = '"__debezium_unavailable_value"'
+UNAVAILABLE_TEXT = "__debezium_unavailable_value"
+UNAVAILABLE = f'"{UNAVAILABLE_TEXT}"'
 NULL = "null"
 
 

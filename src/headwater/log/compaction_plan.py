@@ -14,13 +14,11 @@ from typing import Any
 from headwater.log import time_lookup
 from headwater.log.aborted_transactions import AbortedTransaction
 from headwater.log.config import NEVER_MS, LogConfig
-from headwater.log.index import OffsetIndex, TimeIndex
+from headwater.log.index import OFFSETS_MAX, OffsetIndex, TimeIndex
 from headwater.log.latest import KEY_BYTES_MAX
 from headwater.log.partition import PartitionLog
 from headwater.log.segment import Segment
 from headwater.log.survivors import LastOfProducer
-
-_OFFSETS_PER_SEGMENT_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +231,7 @@ def _grouped(segments: list[Segment], config: LogConfig) -> tuple[tuple[Source, 
             groups
             and size + source.size <= config.segment_bytes
             and index_bytes <= config.segment_index_bytes
-            and source.next_offset - 1 - groups[-1][0].base_offset <= _OFFSETS_PER_SEGMENT_MAX
+            and source.next_offset - 1 - groups[-1][0].base_offset <= OFFSETS_MAX
         ):
             groups[-1].append(source)
             size += source.size

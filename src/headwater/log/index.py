@@ -15,6 +15,8 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 
+OFFSETS_MAX = 2**31 - 1
+"""Of one segment: its indexes count from the base offset."""
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
 

@@ -28,6 +28,7 @@ from headwater.log.commit import Commit, Write, merged
 from headwater.log.config import LogConfig
 from headwater.log.confirmation import Displaced, StorageFailed, SyncFailed, sync_file, sync_folder
 from headwater.log.files import File, FileSystem
+from headwater.log.index import OFFSETS_MAX
 from headwater.log.partition_reader import OffsetOutOfRange, ReadRequest
 from headwater.log.producers import Producers, Stored
 from headwater.log.segment import Segment
@@ -42,7 +43,6 @@ logger = logging.getLogger("headwater.log")
 __all__ = ["Commit", "Found", "OffsetOutOfRange", "PartitionLog", "StorageFailed", "SyncFailed"]
 
 SNAPSHOT_BYTES = 64 * 1024 * 1024
-_OFFSETS_PER_SEGMENT_MAX = 2**31 - 1
 
 
 class PartitionLog:
@@ -146,7 +146,7 @@ class PartitionLog:
         index = segment.index
         return (
             segment.size + header.size > config.segment_bytes
-            or last_offset - segment.base_offset > _OFFSETS_PER_SEGMENT_MAX
+            or last_offset - segment.base_offset > OFFSETS_MAX
             or len(index.data) + index.entry_bytes > config.segment_index_bytes
             or self._age_ms(segment, header.max_timestamp, now_ms) > self._age_max_ms()
         )
