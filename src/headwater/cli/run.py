@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 import typer
 
 from headwater.cli.admin import bootstrap_option
-from headwater.cli.pipeline_words import assigned
+from headwater.cli.pipeline_words import DEFAULT_CHECKPOINTS, assigned
 from headwater.cli.properties import read_settings, with_secrets
 
 if TYPE_CHECKING:
     from headwater.pipelines.context import Wanted
 
-DEFAULT_CHECKPOINTS = "data/checkpoints"
 LOOK_S = 0.05
 
 
