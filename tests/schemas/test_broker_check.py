@@ -75,6 +75,16 @@ def test_one_bad_record_refuses_its_batch(kafka, store, topic):
     assert refused == [KafkaError.INVALID_RECORD] * 3
 
 
+@pytest.mark.parametrize("number", ["1e999", "NaN", '"x"', "[1]", "9" * 5_000])
+def test_a_stranger_s_record_in_the_registry_s_topic_stops_nobody(kafka, store, topic, number):
+    mine = register(store, f"{topic}-value", 74_001)
+    producer = Producer({"bootstrap.servers": kafka, "log_level": 0})
+    named = b'{"keytype":"SCHEMA","subject":"strange","version":1,"magic":1}'
+    producer.produce("_schemas", key=named, value=f'{{"id":{number}}}'.encode())
+    assert producer.flush(60) == 0
+    assert send(kafka, topic, framed(mine), **{"message.timeout.ms": 10_000}) == [None]
+
+
 def test_it_can_be_switched_on_and_off(kafka, topic):
     assert send(kafka, topic, b"plain") == [KafkaError.INVALID_RECORD]
     admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})

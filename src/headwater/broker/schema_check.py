@@ -30,6 +30,15 @@ if TYPE_CHECKING:
 
 _HEADER_BYTES = 5
 _TRIES = 3
+_NO_RECORD = (
+    ArithmeticError,  # an id of 1e999
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""Whatever a stranger's holds: who reads it must get past it, or nothing is taken any more."""
 
 
 class SubjectIds:
@@ -93,7 +102,7 @@ class SubjectIds:
                     self._known.add(int(found["id"]))
             elif kind == "CLEAR_SUBJECT":
                 self._versions.pop(subject, None)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except _NO_RECORD:
             return  # not a registry's: the registry itself tells of it
 
 
