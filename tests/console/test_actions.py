@@ -141,7 +141,14 @@ def context() -> Iterator[Context]:
 
 @pytest.mark.parametrize(
     "topic",
-    ["__headwater_changes", "__headwater_audit", "__headwater_keys", "headwater.keys", "__x"],
+    [
+        "__headwater_changes",
+        "__headwater_audit",
+        "__headwater_keys",
+        "headwater.keys",
+        "__x",
+        "_headwater_sink",
+    ],
 )
 def test_the_logs_own_topics_are_shown_to_administrators_only(context: Context, topic: str) -> None:
     for role in (Role.READER, Role.OPERATOR):

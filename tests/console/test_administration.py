@@ -124,7 +124,9 @@ def test_whoever_is_less_is_refused_before_the_broker_is_asked(
             call(ended)
 
 
-@pytest.mark.parametrize("topic", ["__consumer_offsets", "__mine", "headwater.keys"])
+@pytest.mark.parametrize(
+    "topic", ["__consumer_offsets", "__mine", "headwater.keys", "_headwater_sink"]
+)
 def test_the_logs_own_topics_are_refused_to_administrators_too(topic: str) -> None:
     with consoles("127.0.0.1:1") as nowhere:
         visit = visits(nowhere)

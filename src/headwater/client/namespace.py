@@ -15,13 +15,17 @@ KEY_TOPICS = ("__headwater_keys", "headwater.keys")
 SCHEMAS = "_schemas"
 """A registry's: who writes there otherwise gives ids that it does not know of."""
 
+SINK = "_headwater_sink"
+"""Which batches of which query are committed, and of what they consist (`spark.sink`): by somebody else's
+record a query would end others' transactions, or pass over what it has not written."""
+
 ALERTS = "headwater.alerts"
 """What alerts have said, and all that they remember: anybody may read it."""
 
 
 def is_own(topic: str) -> bool:
     """Whether it belongs to the log."""
-    return topic.startswith("__") or topic in (*KEY_TOPICS, SCHEMAS)
+    return topic.startswith("__") or topic in (*KEY_TOPICS, SCHEMAS, SINK)
 
 
 def is_own_group(group: str) -> bool:

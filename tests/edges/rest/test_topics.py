@@ -82,7 +82,7 @@ def test_to_write_to_a_topic_is_not_to_administer_it(
 
 def test_the_logs_own_topics_are_not_there(client: Clients, cluster: str):
     ann = client("ann")
-    for name in ("__consumer_offsets", "__headwater_keys", "headwater.keys"):
+    for name in ("__consumer_offsets", "__headwater_keys", "headwater.keys", "_headwater_sink"):
         for path in ("", "/partitions", "/configs"):
             assert ann.get(f"{cluster}/topics/{name}{path}").status_code == 404
         assert ann.delete(f"{cluster}/topics/{name}").status_code == 404

@@ -113,5 +113,5 @@ def _refuse_internal(topic: str) -> None:
     if is_own(topic):
         raise RequestRefused(
             f"{topic} is the log's own, and is not changed from here",
-            hint="names that begin with two underscores are kept for the log",
+            hint="it is kept by those who need it: a change from here could undo what they have done",
         )

@@ -21,7 +21,7 @@ from pathlib import Path
 from headwater.broker.settings.topic import TOPIC
 from headwater.client.cluster import Cluster, Topic, TryAgain
 from headwater.client.librdkafka import AdminClient
-from headwater.client.namespace import SCHEMAS, is_own
+from headwater.client.namespace import SCHEMAS, SINK, is_own
 from headwater.project.promote import groups, topics
 from headwater.project.promote import partitions as copying
 from headwater.project.promote.errors import CannotPromote, Diverged
@@ -94,7 +94,7 @@ class Arrival:
     def _plan(self) -> None:
         self._audience.begin("Looking at both sides")
         chosen = self._chosen(self._old.metadata(None).topics)
-        self._topics = {name: topic for name, topic in chosen.items() if not is_own(name)}
+        self._topics = {n: topic for n, topic in chosen.items() if n == SINK or not is_own(n)}
         self.report.reserved = [name for name in chosen if name == SCHEMAS]
         self._refuse_strangers()
         places = [(name, p) for name, topic in self._topics.items() for p in topic.leaders]

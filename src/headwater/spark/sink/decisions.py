@@ -32,6 +32,7 @@ from headwater.client import cluster as connect
 from headwater.client import connection as api
 from headwater.client import creation, transaction
 from headwater.client.cluster import READ_COMMITTED, Cluster, TryAgain
+from headwater.client.namespace import SINK
 from headwater.client.transaction import Identity
 from headwater.client.verdict import read
 from headwater.record import codecs
@@ -41,7 +42,7 @@ from headwater.spark.sink.part import Part
 from headwater.spark.sink.producer import Producing
 from headwater.spark.sink.unsent import Unsent
 
-TOPIC = "_headwater_sink"
+TOPIC = SINK
 PLACE = (TOPIC, 0)
 _VERSION = 1
 _DECIDING_MS = 20_000
