@@ -138,6 +138,20 @@ def test_a_snapshot_goes_on_where_it_stopped(shop: Captured) -> None:
     assert len(shop.records) == 2_500
 
 
+def test_large_documents_are_read_a_few_at_a_time(shop: Captured) -> None:
+    """A thousand of them may be more than the memory."""
+    some = shop.database.large
+    for number in range(12):
+        some.insert_one({"_id": number, "s": "x" * 700_000})
+    some.insert_one({"_id": bson.MaxKey(), "s": "x" * 2_000_000})
+    sizes = []
+    for batch in shop.source().snapshot(None):
+        sizes.append(sum(len(record[2] or b"") for record in batch.records))
+        shop.take(batch)
+    assert len(shop.fold("large")) == 13
+    assert max(sizes) < 3_000_000
+
+
 def test_documents_can_be_objects(shop: Captured) -> None:
     document = {"_id": 1, "nested": {"a": [1, 2.5, None]}}
     shop.database.orders.insert_one(document)

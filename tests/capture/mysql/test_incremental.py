@@ -137,6 +137,25 @@ def test_columns_that_change_between_chunks_are_read_anew(setting: Setting) -> N
     assert setting.fold("t") == setting.as_snapshot("t") == {}
 
 
+def test_large_rows_are_read_a_few_at_a_time(setting: Setting) -> None:
+    setting.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, s LONGTEXT)",
+        "INSERT INTO t SELECT seq, REPEAT('x', 200000) FROM seq_1_to_100",
+        "ANALYZE TABLE t",
+    )
+    setting.snapshot()
+    assert setting.position is not None
+    setting.position["incremental"] = {"tables": ["t"], "after": None}
+    source = setting.source()
+    sizes = []
+    for batch in source.stream(setting.position):
+        sizes.append(sum(len(record[2] or b"") for record in batch.records))
+        if "incremental" not in batch.position:
+            break
+    assert sum(sizes) > 20_000_000
+    assert max(sizes) < 5_000_000
+
+
 def test_a_request_goes_on_after_a_restart(setting: Setting) -> None:
     setting.execute(
         "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)",

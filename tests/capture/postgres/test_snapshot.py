@@ -40,6 +40,29 @@ def run_and_die(config: CaptureConfig, batches: int) -> Runner:
     return runner
 
 
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_a_chunk_is_small_whatever_the_server_knows_of_its_table(
+    setting: Setting, partitioned: bool
+) -> None:
+    """Of one that was just filled, or restored, it knows nothing; of a partitioned one no size."""
+    by = "PARTITION BY RANGE (id)" if partitioned else ""
+    setting.execute(f"CREATE TABLE t (id int PRIMARY KEY, s text) {by}")
+    if partitioned:
+        setting.execute("CREATE TABLE t1 PARTITION OF t DEFAULT")
+    setting.execute(
+        "ALTER TABLE t ALTER s SET STORAGE EXTERNAL",
+        "INSERT INTO t SELECT n, repeat(n % 10 || '', 200000) FROM generate_series(1, 200) n",
+        *(["ANALYZE t"] if partitioned else []),
+    )
+    source = PostgresSource(setting.config("t"))
+    sizes = [
+        sum(len(record[2] or b"") for record in batch.records) for batch in source.snapshot(None)
+    ]
+    source.close()
+    assert sum(sizes) > 40_000_000
+    assert max(sizes) < 5_000_000
+
+
 def test_a_snapshot_goes_on_where_it_stopped_and_never_shows_an_older_row_after_a_newer(
     setting: Setting,
 ) -> None:

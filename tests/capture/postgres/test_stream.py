@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from headwater.capture.postgres.connection import identifier
 from headwater.capture.runner import Runner
 from tests.capture.core.reading import Read
 from tests.capture.postgres.running import Setting, eventually, key
@@ -241,15 +242,16 @@ def test_rows_are_decoded_with_the_schema_of_their_moment(setting: Setting) -> N
     ]
 
 
+@pytest.mark.parametrize("name", ["mine", """My "own", of 'all'"""])
 def test_column_lists_and_row_filters_of_a_publication_hold_for_snapshot_and_stream(
-    setting: Setting,
+    setting: Setting, name: str
 ) -> None:
     setting.execute(
         "CREATE TABLE t (id int PRIMARY KEY, shown int, secret text)",
         "INSERT INTO t VALUES (1, 1, 's'), (-1, 1, 's')",
-        "CREATE PUBLICATION mine FOR TABLE t (id, shown) WHERE (id > 0)",
+        f"CREATE PUBLICATION {identifier(name)} FOR TABLE t (id, shown) WHERE (id > 0)",
     )
-    with setting.running(setting.config(options={"publication": "mine"})) as runner:
+    with setting.running(setting.config(options={"publication": name})) as runner:
         setting.execute("INSERT INTO t VALUES (2, 2, 's'), (-2, 2, 's')")
         setting.caught_up(runner)
     assert sorted(setting.fold("t").values(), key=str) == [

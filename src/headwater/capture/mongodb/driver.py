@@ -18,7 +18,7 @@ from bson.timestamp import Timestamp
 from pymongo.read_concern import ReadConcern
 
 from headwater.capture.errors import Gap, Interrupted, Misconfigured, SourceRefused
-from headwater.capture.mongodb.extended_json import RAW, decoded, from_json, to_json
+from headwater.capture.mongodb.extended_json import RAW, batch_of, decoded, from_json, to_json
 from headwater.capture.mongodb.preflight import (
     Document,
     Facts,
@@ -149,17 +149,16 @@ class PymongoDriver:
             table = self._database.get_collection(collection, RAW, read_concern=majority)
             session, wanted = self._session, {} if where is None else from_json(where)
             if after is None:
-                first = table.find(wanted, session=session).sort("_id", 1).limit(limit)
-                return [decoded(one) for one in first]
+                return batch_of(table.find(wanted, session=session).sort("_id", 1).limit(limit))
             last = from_json(after)
             if last == MaxKey():
                 return []
             behind = table.find(wanted, session=session).min([("_id", last)]).hint([("_id", 1)])
-            documents = list(behind.sort("_id", 1).limit(limit + 1))
-            if len(documents) <= 1:  # such bounds end before MaxKey
-                documents += table.find({"$and": [wanted, {"_id": MaxKey()}]}, session=session)
-            found = [decoded(one) for one in documents]
-        return [one for one in found if to_json(one["_id"]) != after][:limit]
+            found = batch_of(behind.sort("_id", 1).limit(limit + 1), after)
+            if not found:  # such bounds end before MaxKey
+                greatest = {"$and": [wanted, {"_id": MaxKey()}]}
+                found = batch_of(table.find(greatest, session=session))
+        return found[:limit]
 
     def watch(
         self, token: str | None, time: tuple[int, int], *, invalidated: bool, pre_images: bool

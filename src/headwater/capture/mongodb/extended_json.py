@@ -14,7 +14,7 @@ bytes are decoded under a type that nobody uses in that document, and get theirs
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import bson
@@ -23,6 +23,7 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.errors import InvalidBSON
 from bson.raw_bson import RawBSONDocument
 
+from headwater.capture.change import BATCH_BYTES
 from headwater.capture.errors import Misconfigured
 from headwater.capture.mongodb.preflight import Document
 from headwater.capture.requests import Entry
@@ -33,6 +34,10 @@ _OPTIONS = json_util.JSONOptions(
 )
 
 
+NO_TEXT = "\ufffd"
+"""Stands for bytes that are no UTF-8: a value with it does not come back as it was."""
+
+
 def to_json(value: Any) -> str:
     """Any BSON value as canonical extended JSON: comes back as the same type."""
     return json_util.dumps(value, json_options=_OPTIONS)
@@ -40,6 +45,24 @@ def to_json(value: Any) -> str:
 
 def from_json(text: str) -> Any:
     return json_util.loads(text, json_options=_OPTIONS)
+
+
+def batch_of(cursor: Iterable[Document], after: str | None = None) -> list[Document]:
+    """Its documents but the one with that `_id`, or so many of them as make a batch: to one that can be gone
+    on from."""
+    found: list[Document] = []
+    size = 0
+    for raw in cursor:
+        document = decoded(raw)
+        identity = to_json(document["_id"])
+        if identity == after:
+            continue
+        assert isinstance(raw, RawBSONDocument), "asked for with RAW"
+        found.append(document)
+        size += len(raw.raw)
+        if size >= BATCH_BYTES and NO_TEXT not in identity:
+            break
+    return found
 
 
 def condition(within: Range) -> str:

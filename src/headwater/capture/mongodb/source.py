@@ -28,7 +28,7 @@ from headwater.capture.change import (
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import CaptureError, Interrupted, Misconfigured, SourceRefused
 from headwater.capture.mongodb.events import Encoder
-from headwater.capture.mongodb.extended_json import asked, condition, to_json
+from headwater.capture.mongodb.extended_json import NO_TEXT, asked, condition, to_json
 from headwater.capture.mongodb.preflight import Document, Driver, check_settings, findings
 from headwater.capture.requests import Entry, Requests, ask, topic
 from headwater.capture.source import WHOLE, Finding, Range, check_range
@@ -249,6 +249,6 @@ def _last_identity(documents: list[Document], before: str | None) -> str | None:
     """Where to go on: behind the last `_id` that can be sent back to the server."""
     for document in reversed(documents):
         found = to_json(document["_id"])
-        if "\ufffd" not in found:  # which stands for bytes that are no UTF-8
+        if NO_TEXT not in found:
             return found
     return before

@@ -13,6 +13,7 @@ from headwater.capture.mysql.connection import Packet, text_values
 from headwater.capture.mysql.tables import CapturedTable
 from headwater.capture.source import Range
 
+ROWS_MIN = 10
 _INTEGERS = {wire.TINY, wire.SHORT, wire.INT24, wire.LONG, wire.LONGLONG}
 _ORDERED = {
     *(*_INTEGERS, wire.NEWDECIMAL, wire.DATE),
@@ -40,6 +41,11 @@ def query(
     order = f" ORDER BY {', '.join(keys)}" if ordered else ""
     order += f" LIMIT {limit}" if limit is not None else ""
     return f"SELECT {', '.join([*shown, *keys])} FROM {source}{condition}{order}", parameters
+
+
+def rows_within(bytes_max: int, row_bytes: int, rows_max: int) -> int:
+    """So many rows, of so many bytes by the server's estimate, are read at a time."""
+    return min(rows_max, max(ROWS_MIN, bytes_max // max(row_bytes, 1)))
 
 
 def boundary(

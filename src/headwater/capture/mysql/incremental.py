@@ -40,6 +40,7 @@ class Chunk:
     def __init__(
         self, table: CapturedTable, records: list[Record], last: Any, high: Reached
     ) -> None:
+        """`last`: the key of its last row; None where nothing is left behind it."""
         self.table = table
         self.records = records
         self.last = last
@@ -157,7 +158,7 @@ class Incremental:
     def _done(self, chunk: Chunk) -> None:
         self._after = chunk.last
         self._count += len(chunk.records)
-        if len(chunk.records) < self._rows_max:
+        if chunk.last is None:
             self._pending.pop(0)
             self._after, self._count = None, 0
         left = len(self._pending)
@@ -165,26 +166,25 @@ class Incremental:
         self.progress = Progress(chunk.table.name, self._count, expected, 0, left) if left else None
 
     def _read(self, position: Position) -> Chunk | None:
-        """The next chunk as it is now; None if there is none, or not at this moment.
-
-        Not while a change that was handed over cannot be seen yet: its row would be as it was before."""
+        """The next chunk as it is now; None if there is none, or not at this moment: not while a change
+        that was handed over cannot be seen yet."""
         if not shows(self._flavor, self._connection, position):
             return None
         entry = self._pending[0]
         name, where = table_of(entry), None if isinstance(entry, str) else entry["where"]
         # As the server has it now, which may be ahead of what the stream has come to.
-        now = schema.read(self._connection, self._tables.database, [name], missing_ok=True).get(
-            name
-        )
+        place = self._connection, self._tables.database
+        now = schema.read(*place, [name], missing_ok=True).get(name)
         table = None if now is None else self._tables.captured(now)
-        if table is None or not chunks.continues(table) or table.outbox is not None:
+        if now is None or table is None or table.outbox is not None or not chunks.continues(table):
             self._pending.pop(0)  # dropped since it was asked for, or without a key now
             self._after = None
             return None
         if not is_known(self._keys, name, table.key_form):
             self._after = None  # a place in the order of another key
         try:
-            records, last = self._rows(table, where)
+            limit = chunks.rows_within(BATCH_BYTES, now.row_bytes, self._rows_max)
+            records, last = self._rows(table, where, limit)
             self._failures = 0
         except CaptureError as error:
             # Its columns may have changed since they were asked for: once more, but not for ever.
@@ -199,12 +199,13 @@ class Incremental:
             return None
         self.between()
         high = self._flavor.parse(self._flavor.now(self._connection))
-        return Chunk(table, records, last, high)
+        return Chunk(table, records, last if len(records) >= limit else None, high)
 
-    def _rows(self, table: CapturedTable, where: str | None) -> tuple[list[Record], Any]:
-        statement, parameters = chunks.query(
-            self._tables.database, table, self._after, self._rows_max, where=where
-        )
+    def _rows(
+        self, table: CapturedTable, where: str | None, limit: int
+    ) -> tuple[list[Record], Any]:
+        database, after = self._tables.database, self._after
+        statement, parameters = chunks.query(database, table, after, limit, where=where)
         gtid = self._flavor.now(self._connection)
         source, rest = self._source(table.name, gtid), outside_transactions()
         created, converters = table.encoder.created, [field.from_text for field in table.fields]

@@ -32,7 +32,6 @@ from headwater.capture.mysql.views import Views
 CHUNK_ROWS = 20_000
 # Chunks that are fetched ahead are held in memory: so many bytes each, by the server's estimate.
 CHUNK_BYTES = 4 << 20
-CHUNK_ROWS_MIN = 100
 
 
 class Snapshot:
@@ -139,7 +138,8 @@ class Snapshot:
     def _ahead(self, table: CapturedTable, after: Any) -> Iterator[tuple[list[Packet], list[str]]]:
         """The same by several readers, in the same order."""
         readers = len(self._view.readers)
-        size = self._chunk_rows_of(table.name)
+        row_bytes = self._tables.now[table.name].row_bytes
+        size = chunks.rows_within(CHUNK_BYTES, row_bytes, self._chunk_rows)
         with ThreadPoolExecutor(readers) as pool:
             waiting: deque[Future[list[list[Packet]]]] = deque()
             over = False
@@ -154,11 +154,6 @@ class Snapshot:
             finally:
                 for unread in waiting:
                     unread.cancel()
-
-    def _chunk_rows_of(self, name: str) -> int:
-        row_bytes = self._tables.now[name].row_bytes
-        bound = max(CHUNK_ROWS_MIN, CHUNK_BYTES // max(row_bytes, 1))
-        return min(self._chunk_rows, bound)
 
     def _boundary(self, table: CapturedTable, after: Any, size: int) -> list[str] | None:
         statement, parameters = chunks.boundary(self._tables.database, table, after, size)

@@ -13,7 +13,8 @@ from headwater.capture.postgres.connection import Connection, identifier, litera
 from headwater.capture.postgres.relations import Relation
 
 CHUNK_BYTES = 1 << 20
-CHUNK_ROWS_MIN, CHUNK_ROWS_MAX = 100, 50_000
+CHUNK_ROWS_MIN, CHUNK_ROWS_MAX = 10, 50_000
+_EMPTY_ROWS, _SAMPLE_ROWS, _ROW_HEADER_BYTES = 10_000, 100, 28
 
 
 @dataclass
@@ -40,9 +41,23 @@ def chunk_rows(connection: Connection, table: Table) -> int:
             [table.relation],
         ).fetchone()
     size, rows = row or (0, 0)
-    if rows <= 0:
-        return 10_000
-    return int(min(CHUNK_ROWS_MAX, max(CHUNK_ROWS_MIN, CHUNK_BYTES * rows // max(size, 1))))
+    if rows > 0 and size > 0:
+        row_bytes = size // rows
+    else:  # never analysed, as after a restore; of a partitioned table its own pages, which are none
+        row_bytes = _sampled_bytes(connection, table)
+    if row_bytes is None:
+        return _EMPTY_ROWS
+    return min(CHUNK_ROWS_MAX, max(CHUNK_ROWS_MIN, CHUNK_BYTES // max(row_bytes, 1)))
+
+
+def _sampled_bytes(connection: Connection, table: Table) -> int | None:
+    """Of a row, by some of them; None: there is none. What a value takes is known without reading it."""
+    sizes = "+".join(f"coalesce(pg_column_size({identifier(c.name)}), 0)" for c in table.columns)
+    some = f"SELECT {sizes or 0} AS size FROM {table.own_rows} LIMIT {_SAMPLE_ROWS}"
+    with plain():
+        query = f"SELECT avg(size)::int8 + {_ROW_HEADER_BYTES} FROM ({some}) rows"
+        row = connection.execute(query.encode()).fetchone()
+    return None if row is None else row[0]
 
 
 def boundary(

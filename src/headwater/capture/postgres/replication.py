@@ -95,7 +95,8 @@ class Replication:
 
     def start(self, slot: str, lsn: int, options: dict[str, str]) -> None:
         """Begin to stream what was committed at or after `lsn`."""
-        shown = ", ".join(f"{name} '{value}'" for name, value in options.items())
+        texts = {name: value.replace("'", "''") for name, value in options.items()}
+        shown = ", ".join(f"{name} '{text}'" for name, text in texts.items())
         command = f"START_REPLICATION SLOT {identifier(slot)} LOGICAL {lsn_text(lsn)} ({shown})"
         result = self._connection.exec_(command.encode())
         if result.status != pq.ExecStatus.COPY_BOTH:

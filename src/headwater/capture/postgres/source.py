@@ -21,7 +21,7 @@ from headwater.capture.errors import Gap, Misconfigured, StartOver
 from headwater.capture.postgres import check, membership, partitions, publication, requests, slot
 from headwater.capture.postgres.assembly import Assembly
 from headwater.capture.postgres.catalog import Catalog
-from headwater.capture.postgres.connection import connect
+from headwater.capture.postgres.connection import connect, identifier
 from headwater.capture.postgres.incremental import Incremental
 from headwater.capture.postgres.relations import Relations
 from headwater.capture.postgres.replication import SILENCE_S, Replication
@@ -247,7 +247,7 @@ class PostgresSource:
         replication = self._replication = Replication(self._config.url, silence_s)
         options = {
             "proto_version": "2",
-            "publication_names": self._publication,
+            "publication_names": identifier(self._publication),  # the plug-in reads a list of names
             "messages": "true",
             "streaming": "on" if self._config.option("streaming", True) else "off",
         }
