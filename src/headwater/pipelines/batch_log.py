@@ -38,9 +38,11 @@ class BatchLog:
         for folder in (self._offsets, self._commits):
             atomic_file.make_folder(folder)
         self.query_id = self._identity()
+        self._planned = last_batch(self._offsets)
 
     def last_planned(self) -> int | None:
-        return last_batch(self._offsets)
+        """As it was found at the start, or planned since: a checkpoint has one query at a time."""
+        return self._planned
 
     def last_done(self) -> int | None:
         return last_batch(self._commits)
@@ -74,6 +76,7 @@ class BatchLog:
         settings: dict[str, Any] = {"batchWatermarkMs": 0, "batchTimestampMs": now_ms, "conf": {}}
         said = "\n".join(["v1", json.dumps(settings), json.dumps(end)])
         atomic_file.write(self._offsets / str(batch), said)
+        self._planned = batch
 
     def done(self, batch: int) -> None:
         temporary = self._commits / f".{batch}{atomic_file.SUFFIX}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BooleanType, DoubleType, LongType, ShortType, StringType, StructType
 
+from headwater.spark.source.tail import Piece
 from headwater.views.tables import record_reader as module
 from headwater.views.tables.decoder import Table
 from headwater.views.tables.envelopes import table_reader
+from headwater.views.tables.follower import all_said_of, read_once
 from headwater.views.tables.record_reader import Read, TableReader
 from tests.views.tables.test_envelopes import KEYS, ODD, VALUES, batch_of, compare
 from tests.views.tables.test_envelopes import envelopes as forms
@@ -109,3 +112,16 @@ def test_most_records_of_a_block_are_read_together():
     found = columns(pa.array(values, pa.binary()))
     assert found is not None and found.read.to_pylist() == [True] * 600 + [False] * 2
     assert columns(pa.array([*values, b'{"id": "1"}'], pa.binary())) is None
+
+
+def test_views_share_what_was_read_of_a_table_only_if_they_say_the_same_of_it():
+    """One that lets a column be null would hand on to the others rows that these must not have."""
+    piece = Piece({("t", 0): 0}, {("t", 0): 1}, [batch_of([(b"1", b'{"id": 1}', "t", 0, 0, 0)])])
+    lenient, strict = Table("t", EASY, ("id",)), Table("t", EASY, ("id",), required=("name",))
+
+    def by(table: Table) -> Read:
+        return read_once(piece, all_said_of(table, utc=True), table_reader(table, utc=True))
+
+    assert by(lenient).changes.num_rows == 1 and not by(lenient).doubtful
+    assert by(replace(lenient, derived=("id + 1",))) is by(lenient)
+    assert by(strict).changes.num_rows == 0 and len(by(strict).doubtful) == 1

@@ -52,13 +52,13 @@ class EnvelopeDecoder:
         self._spark = spark
         self._strict = Decoder(tables, refuse)
         utc = is_utc(spark)
-        self._readers = [table_reader(table, utc=utc) for table in tables]
+        self.readers = [table_reader(table, utc=utc) for table in tables]
 
     def __call__(self, records: Iterable[pa.RecordBatch]) -> list[pa.Table]:
         """The changes of each table, as `net_changes` takes them."""
         reads: list[list[Read]] = [[] for _ in self._tables]
         for batch in records:
-            for reader, found in zip(self._readers, reads, strict=True):
+            for reader, found in zip(self.readers, reads, strict=True):
                 found.append(reader(batch))
         return self.finish(reads)
 
@@ -68,8 +68,8 @@ class EnvelopeDecoder:
             (r[2], r[3], r[4]): r for found in reads for read in found for r in read.doubtful
         }
         quick = []
-        for table, found in zip(self._tables, reads, strict=True):
-            parts = [_schema(table).empty_table(), *(read.changes for read in found)]
+        for table, reader, found in zip(self._tables, self.readers, reads, strict=True):
+            parts = [reader.empty(), *(read.changes for read in found)]
             changes = pa.concat_tables(parts).combine_chunks()
             if doubtful:
                 changes = _without(changes, table.topic, doubtful)

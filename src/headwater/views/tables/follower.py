@@ -8,6 +8,7 @@ an interval, or whole source transactions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,11 +18,11 @@ from headwater.client.constants import TopicPartition
 from headwater.views.applier import Applying
 from headwater.views.tables.bad_values import Refuse, stop
 from headwater.views.tables.decoder import COLUMNS, Table
-from headwater.views.tables.envelopes import EnvelopeDecoder, is_utc, table_reader
+from headwater.views.tables.envelopes import EnvelopeDecoder, is_utc
 from headwater.views.tables.frames import computing
 from headwater.views.tables.kept_plan import Function
 from headwater.views.tables.plan import Plan
-from headwater.views.tables.record_reader import Read
+from headwater.views.tables.record_reader import Read, TableReader
 from headwater.views.tables.store import Difference
 from headwater.views.tables.upkeep import Compute, Upkeep
 from headwater.views.targets.contract import DELETED, Misfit
@@ -65,6 +66,7 @@ class Following:
         self._refuse = refuse
         self._spark = spark
         self._decoder: EnvelopeDecoder | None = None
+        self._said: list[Said] = []
         self._compute: tuple[SparkSession, Compute] | None = None
 
     def close(self) -> None:
@@ -111,7 +113,7 @@ class Following:
     def _computing(self, spark: SparkSession) -> Compute:
         # Spark hands its one session of a query to every batch in another wrapping.
         known = self._compute
-        if known is None or known[0]._jsparkSession != spark._jsparkSession:
+        if known is None or not _is_same(known[0], spark):
             made = computing(spark, self.upkeep.plan, self._function, self.upkeep.folder)
             known = self._compute = spark, made
         return known[1]
@@ -124,36 +126,47 @@ class Following:
 
     def shared(self, newer: Newer, start: Mapping[TopicPartition, int]) -> list[pa.Table]:
         """Of records that others have as well: each table of a piece is read by whoever comes first."""
-        assert self._spark is not None
-        utc = is_utc(self._spark)
+        decode = self._decode
         reads = [
-            [
-                _cut(_read_once(piece, table, utc), piece, table.topic, start)
-                for piece in newer.pieces
-            ]
-            for table in self.upkeep.plan.tables
+            [_cut(read_once(piece, said, read), piece, read.topic, start) for piece in newer.pieces]
+            for said, read in zip(self._said, decode.readers, strict=True)
         ]
-        return self._decode.finish(reads)
+        return decode.finish(reads)
 
     @property
     def _decode(self) -> EnvelopeDecoder:
         if self._decoder is None:
             assert self._spark is not None
-            self._decoder = EnvelopeDecoder(self.upkeep.plan.tables, self._spark, self._refuse)
+            tables, utc = self.upkeep.plan.tables, is_utc(self._spark)
+            self._decoder = EnvelopeDecoder(tables, self._spark, self._refuse)
+            self._said = [all_said_of(table, utc=utc) for table in tables]
         return self._decoder
 
 
-def _read_once(piece: Piece, table: Table, utc: bool) -> Read:
-    identity = (table.topic, table.row.json(), table.key, utc)
+def _is_same(one: SparkSession, other: SparkSession) -> bool:
+    """Without asking Java where nobody has to."""
+    return one is other or bool(one._jsparkSession == other._jsparkSession)
+
+
+Said = tuple[object, ...]
+
+
+def all_said_of(table: Table, *, utc: bool) -> Said:
+    """All that a view says of a table, but what it derives from it: readers look at no more."""
+    said = {each.name: getattr(table, each.name) for each in fields(table)}
+    return utc, *(said | {"row": table.row.json(), "derived": ()}).values()
+
+
+def read_once(piece: Piece, said: Said, read: TableReader) -> Read:
+    """By whoever comes first; for all who say the same of the table."""
     with piece.lock:
-        if identity not in piece.made:
-            read = table_reader(table, utc=utc)
+        if said not in piece.made:
             found = [read(batch) for batch in piece.records]
-            piece.made[identity] = Read(
+            piece.made[said] = Read(
                 pa.concat_tables([read.empty(), *(each.changes for each in found)]),
                 [record for each in found for record in each.doubtful],
             )
-        made: Any = piece.made[identity]
+        made: Any = piece.made[said]
         return made
 
 

@@ -30,9 +30,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.views.tables.digest import exactly
 from headwater.views.tables.plain_values import Values, rows_of
 from headwater.views.tables.row_index import Row, TableRows, kept_table
-from headwater.views.tables.store import Store, TableShape, are_distinct, exactly
+from headwater.views.tables.store import Store, TableShape, are_distinct
 from headwater.views.targets.contract import Misfit
 
 PLACE = ("p", "ts")

@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.views.tables import net_changes, new_columns, pending_batch
+from headwater.views.tables.digest import hashed
 from headwater.views.tables.journal import Journal
 from headwater.views.tables.memory import Memory
 from headwater.views.tables.pending_batch import Entry
-from headwater.views.tables.store import Difference, Store, hashed
+from headwater.views.tables.store import Difference, Store
 
 SMALL_ROWS = 2_000
 """Up to so many changes, a batch of a small state is done in memory."""

@@ -28,6 +28,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.views.tables.digest import hashed
 from headwater.views.tables.program import TOUCHED, Program
 from headwater.views.targets.contract import Misfit
 
@@ -314,23 +315,6 @@ def are_distinct(column: pa.ChunkedArray) -> bool:
         return bool(pc.count_distinct(column, mode="all").as_py() == len(column))
     except pa.ArrowNotImplementedError:
         return False
-
-
-def exactly(columns: pa.Schema, side: str = "") -> list[str]:
-    """SQL of all that makes a row this one and no other. DuckDB compares 0.0 and -0.0 as equal, and its hash
-    of an empty list, of a struct or list with nothing but nulls and of no value is the same: the sign, and
-    the text of such values, tell them apart."""
-    names = [f"{side}{name}" for name in columns.names]
-    kinds = list(zip(names, columns.types, strict=True))
-    signs = [f"signbit({name})" for name, kind in kinds if pa.types.is_floating(kind)]
-    texts = [f"CAST({name} AS VARCHAR)" for name, kind in kinds if pa.types.is_nested(kind)]
-    return [*names, *signs, *texts]
-
-
-def hashed(schema: pa.Schema) -> str:
-    """What a row's digest is made of."""
-    numbered = pa.schema([field.with_name(f"v{n}") for n, field in enumerate(schema)])
-    return ", ".join(exactly(numbered))
 
 
 @dataclass(frozen=True)
