@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from contextlib import chdir
 from pathlib import Path
 
@@ -13,9 +14,12 @@ from headwater.project import doctor
 from headwater.project.file import FILE, load
 from headwater.project.parts import parts_of
 
+LISTENERS = "[log.settings]\nlisteners = "
+SHOP = '[capture.shop]\nfrom = "sqlite:shop.db"\n'
 WRONG = {
     '[spark]\nmaster = "lokal[2]"': "did you mean 'local[2]'?",
     '[spark]\nremote = "http://spark"': "is no Spark Connect server",
+    '[spark]\nremote = "sc://spark:port"': "is no Spark Connect server",
     '[spark]\ncheckpoints = "a-file/checkpoints"': "a-file is a file, not a folder",
     '[log]\nlisen = "127.0.0.1:9092"': "did you mean 'listen'?",
     '[log]\nlisten = "127.0.0.1:99999"': "is no HOST:PORT",
@@ -25,13 +29,32 @@ WRONG = {
     '[capture.shop]\nfrom = "sqlit:shop.db"\ntables = ["a"]': "did you mean 'sqlite'?",
     '[capture.shop]\nfrom = "sqlite:shop.db"\ntabels = ["a"]': "did you mean 'tables'?",
     '[capture.shop]\nfrom = "sqlite:nowhere.db"\ntables = ["a"]': "there is no file nowhere.db",
+    f'{SHOP}tables = "customers"': "is no list of tables",
+    f"{SHOP}tables = [1]": "is no list of tables",
+    f'{SHOP}format = "jsn"': "did you mean 'json'?",
+    f'{SHOP}schema = "no"': "is neither true nor false",
+    f"{SHOP}tombstones = 1": "is neither true nor false",
+    f'{SHOP}transactions = "yes"': "is neither true nor false",
+    f"{SHOP}outbox = true": "is no text in quotes",
+    f"{SHOP}partitions = 0": "is no number of partitions",
+    f'{SHOP}registry = "localhost:8081"': "is no address of a registry",
+    f'{SHOP}topic_config = "compact"': "is no table of names and values",
+    f'{SHOP}topic_config = {{ "retention.m" = "-1" }}': "did you mean 'retention.ms'?",
+    f'{SHOP}topic_config = {{ "retention.ms" = "soon" }}': "Invalid value soon",
     '[views.x]\nto = "serch:data/x"': "did you mean 'search'?",
     '[views.x]\nto = "duckdb:a-file/x.duckdb"': "a-file is a file, not a folder",
+    '[views.x]\nto = "sqlite:x.db"\ntaget = "y"': "[views.x] has no setting 'taget'",
+    '[views.x]\nto = "topic:"': "names no topic",
     '[vews.x]\nto = "sqlite:x.db"': "did you mean 'views'?",
     '[log.settings]\nlisteners = "SASL_SSL://:9093"': "lacks 127.0.0.1:9092, which is",
+    f'{LISTENERS}"SSL://127.0.0.1:9092"\n"ssl.keystore.location" = "nowhere.pem"': "nowhere.pem",
+    f'{LISTENERS}"PLAINTXT://127.0.0.1:9092"': "did you mean 'PLAINTEXT'?",
     "[pipelines]\nbatch_records_max = 0": "is no number from 1 on",
     '[pipelines]\npaths = ["pipeline"]': "there is no pipeline",
     "[console]\nread_onyl = true": "did you mean 'read_only'?",
+    '[console]\nlisten = "0.0.0.0:8765"': "without a token the console listens on this machine only",
+    '[console.tls]\n"ssl.keystore.locaton" = "a.pem"': "did you mean ssl.keystore.location?",
+    '[console.tls]\n"ssl.keystore.location" = "nowhere.pem"': "nowhere.pem",
     '[console]\ntoken = "secret"': "secrets come from the environment or files",
     '[console]\nlisten = "127.0.0.1:9092"': "[console] and [log] both listen on 127.0.0.1:9092",
     '[console.users]\nann = "admin"': "it is one of reader, operator, administrator",
@@ -94,6 +117,13 @@ def test_listeners_of_the_settings_are_those_of_the_broker(tmp_path: Path) -> No
         (tmp_path / FILE).write_text(f'[log]\ndata = "d"\n[log.settings]\n{given}\n')
         part = parts_of(load(tmp_path / FILE))[0]
         assert ("--listen" in part.words, part.is_secure) == (is_told, is_secure)
+
+
+def test_an_address_of_the_console_that_is_taken_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        (tmp_path / FILE).write_text(f'[console]\nlisten = "{listen}"\n')
+        assert any(f"nothing can listen at {listen}" in each for each in told(tmp_path / FILE))
 
 
 def told(path: Path) -> list[str]:

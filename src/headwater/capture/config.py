@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from headwater import format_version
+from headwater.capture import setting_forms
 from headwater.capture.change import Announcements
 from headwater.capture.errors import Misconfigured
 from headwater.errors import nearest
@@ -104,7 +105,8 @@ class CaptureConfig:
     def _check_format(self) -> None:
         if self.format not in FORMATS:
             raise Misconfigured(
-                f"capture {self.name}: format = {self.format!r} is not known",
+                f"capture {self.name}: format = {self.format!r} is not known"
+                f"{nearest(str(self.format), FORMATS)}",
                 hint=f"use one of {', '.join(FORMATS)}",
             )
         if self.format != "json" and self.schema:
@@ -184,8 +186,13 @@ def from_mapping(
         )
     common = {field: given.pop(key) for key, field in _COMMON.items() if key in given}
     common.setdefault("registry", os.environ.get(REGISTRY) or None)
+    wrong = setting_forms.complaint(common)
+    if wrong is not None:
+        raise Misconfigured(f"capture {name}: {wrong[0]}", hint=wrong[1])
     if "tables" in common:
         common["tables"] = tuple(common["tables"])
+    if "topic_config" in common:
+        common["topic_config"] = setting_forms.as_texts(common["topic_config"])
     return CaptureConfig(
         name=name,
         url=expand(url),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from headwater.errors import HeadwaterError
 from headwater.log.meta import cluster_id
-from headwater.project import packages, record, secret_check
+from headwater.project import packages, page_check, record, secret_check
 from headwater.project import values as settings_check
 from headwater.project.file import Project
 from headwater.project.hello import Answer, cluster_at, hello, page_answers
@@ -34,6 +34,11 @@ def examine(project: Project) -> Iterator[Finding]:
         yield from guarded("disk", lambda: _disk(project))
         yield Finding("record checks", True, f"they run {forms.name()}")
         yield from settings_check.examine(project)
+        if project.console is not None:
+            yield from _console(project)
+        if project.bootstrap is None and "listeners" in project.settings:
+            yield from guarded("log: TLS", lambda: page_check.broker_tls(project))
+        yield from page_check.tls_files(project)
         for section, said in secret_check.missing(project):
             yield Finding(f"secrets of [{section}]", False, said)
         if project.pipelines:
@@ -87,6 +92,13 @@ def web_address(section: str, listen: str, *, is_secure: bool) -> Finding:
         return Finding(name, True, f"{listen} is free")
     remedy = f"stop what is there, or give another `listen` in [{section}]"
     return Finding(name, False, taken, remedy)
+
+
+def _console(project: Project) -> Iterator[Finding]:
+    listen = page_check.console_listen(project)
+    is_secure = bool((project.console or {}).get("tls"))
+    yield from guarded("console", lambda: web_address("console", listen, is_secure=is_secure))
+    yield from guarded("console", lambda: page_check.open_console(project))
 
 
 def _is_own(project: Project) -> bool:

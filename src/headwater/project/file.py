@@ -26,6 +26,7 @@ from typing import Any
 
 from headwater import format_version
 from headwater.capture.config import from_mapping, in_project
+from headwater.capture.setting_forms import as_texts
 from headwater.errors import HeadwaterError, nearest
 from headwater.project import ports, roles, spark_master, tls
 from headwater.project.mistakes import BadProject, Lines
@@ -190,11 +191,11 @@ class _Reader:
             data=log.get("data", Project.data),
             listen=log.get("listen", Project.listen),
             bootstrap=log.get("bootstrap"),
-            settings=_texts(log.get("settings", {})),
+            settings=as_texts(log.get("settings", {})),
             master=spark.get("master", Project.master),
             remote=spark.get("remote"),
             checkpoints=spark.get("checkpoints", Project.checkpoints),
-            conf=_texts(spark.get("conf", {})),
+            conf=as_texts(spark.get("conf", {})),
             pipelines=tuple(runs.get("paths", self._default_pipelines())),
             batch_records_max=runs.get("batch_records_max", Project.batch_records_max),
             batch_bytes_max=runs.get("batch_bytes_max", Project.batch_bytes_max),
@@ -254,6 +255,9 @@ class _Reader:
             self._say(f"capture.{name}", None, f"{error.sentence}{hint}")
 
     def _view(self, name: str, section: dict[str, Any]) -> None:
+        for key in set(section) - {"to"}:
+            said = f"[views.{name}] has no setting {key!r}{nearest(key, ['to'])}"
+            self._say(f"views.{name}", key, said)
         complaint = _is_text(section["to"])
         if complaint is None and ":" not in section["to"]:
             complaint = 'names no target, as in "sqlite:data/views.db"'
@@ -262,10 +266,3 @@ class _Reader:
 
     def _say(self, section: str, key: str | None, sentence: str) -> None:
         self.mistakes.append(f"{self._path}:{self._lines.number(section, key)}: {sentence}")
-
-
-def _texts(section: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in section.items()
-    }

@@ -15,6 +15,8 @@ _MASTER = re.compile(
     r"|spark://[^\s,:]+:\d+(?:,[^\s,:]+:\d+)*|yarn|k8s://\S+"
 )
 
+_REMOTE = re.compile(r"sc://(?:\[[^\]/]+\]|[^\s:/;]+)(?::\d+)?(?:/[^\s]*)?")
+
 
 def complaint(value: object) -> str | None:
     """What is wrong with it, as the end of a sentence; None where Spark would take it."""
@@ -27,5 +29,5 @@ def complaint(value: object) -> str | None:
 
 def remote_complaint(value: object) -> str | None:
     """What is wrong with the address of a Spark Connect server; None: nothing."""
-    good = isinstance(value, str) and value.startswith("sc://") and len(value) > len("sc://")
+    good = isinstance(value, str) and _REMOTE.fullmatch(value) is not None
     return None if good else 'is no Spark Connect server, as in "sc://spark:15002"'

@@ -11,11 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from headwater.capture.setting_forms import as_texts
 from headwater.errors import HeadwaterError, nearest
 from headwater.local_path import local_path
 from headwater.project.file import Project
 
 _IN_FILES = ("sqlite", "duckdb", "search", "parquet", "delta")
+_NAMING = dict.fromkeys(_IN_FILES, "place") | {"topic": "topic"}
+"""What has to follow the colon."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class Finding:
 def examine(project: Project) -> Iterator[Finding]:
     """What is wrong; nothing where all is well."""
     yield from _broker_settings(project.settings)
+    yield from _topic_configs(project)
     yield from _targets(project)
     yield from _folders(project)
     yield from _addresses(project)
@@ -47,6 +51,22 @@ def _broker_settings(given: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("log settings", False, str(error), "headwater settings lists them")
 
 
+def _topic_configs(project: Project) -> Iterator[Finding]:
+    """Of topics that captures make, where this project has the broker: another may know other configs."""
+    from headwater.broker.settings.topic import TOPIC, check_topic_overrides
+
+    for name, section in project.captures.items() if project.bootstrap is None else ():
+        given = as_texts(section.get("topic_config", {}))
+        unknown = [config for config in given if config not in TOPIC]
+        wrong = (
+            f"there is no config {unknown[0]!r} of topics{nearest(unknown[0], TOPIC)}"
+            if unknown
+            else check_topic_overrides(given)
+        )
+        if wrong is not None:
+            yield Finding(f"capture {name}: topic_config", False, wrong, "correct it there")
+
+
 def _targets(project: Project) -> Iterator[Finding]:
     from headwater.views.targets import registry
 
@@ -55,6 +75,9 @@ def _targets(project: Project) -> Iterator[Finding]:
         scheme = registry.scheme_of(str(view["to"]))
         if scheme not in known:
             said = f"{scheme!r} is no kind of target{nearest(scheme, known)}"
+            yield Finding(f"view {name}", False, said, f"correct `to` in [views.{name}]")
+        elif scheme in _NAMING and not str(view["to"]).partition(":")[2]:
+            said = f"{view['to']!r} names no {_NAMING[scheme]}"
             yield Finding(f"view {name}", False, said, f"correct `to` in [views.{name}]")
 
 

@@ -31,7 +31,7 @@ from headwater.broker.security.login import Policy
 from headwater.broker.security.plain import PLAIN
 from headwater.broker.security.principal import PrincipalRules
 from headwater.broker.settings import Settings
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, nearest
 
 logger = logging.getLogger("headwater.security")
 
@@ -100,7 +100,7 @@ def from_settings(settings: Settings) -> list[Listener]:
             continue
         if name not in protocols:
             raise BadListener(
-                f"the listener {name} has no security protocol",
+                f"the listener {name} has no security protocol{nearest(name, protocols)}",
                 hint=f"add {name}:SASL_SSL (or another) to listener.security.protocol.map",
             )
         found.append(Listener(name, protocols[name], host, port, told.get(name)))

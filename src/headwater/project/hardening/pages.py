@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from headwater.project.file import Project
 from headwater.project.hardening.findings import failed, fine
+from headwater.project.page_check import WAYS_IN
 from headwater.project.parts import CONSOLE_LISTEN, EDGES_LISTEN
 from headwater.project.ports import is_loopback, split
 from headwater.project.values import Finding
@@ -108,7 +109,7 @@ def console_login(project: Project) -> Finding:
     name = "console: login"
     if project.console is None:
         return fine(name, "there is no console")
-    if not any(project.console.get(each) for each in ("token", "tokens", "users", "oidc")):
+    if not any(project.console.get(each) for each in WAYS_IN):
         remedy = 'write [console.users] with ann = "administrator", or [console.tokens] with a role'
         return failed(name, "whoever opens the page may change everything", remedy)
     roles = ("tokens", "users", "oidc", "read_only")
