@@ -9,6 +9,8 @@ import pytest
 from headwater.schemas import kinds, reader
 from headwater.schemas.errors import InvalidSchema
 from headwater.schemas.model import AVRO, JSON, PROTOBUF, Schema
+from headwater.schemas.parser import Dated, Source
+from headwater.schemas.sandbox import Sandbox
 from headwater.schemas.values.codecs import Found
 
 
@@ -68,3 +70,17 @@ def test_fields_with_aliases_are_compared_each_once() -> None:
     """And not each with each."""
     old, new = (kinds.parse(AVRO, fields(more), is_new=False) for more in (0, 1))
     assert new.unreadable(old) == []
+
+
+def test_symbols_of_an_enum_are_looked_up_and_not_searched() -> None:
+    """Within the seconds of CPU that a stranger's schema has."""
+    names = [f"S{n}" for n in range(50_000)]
+    old, new = (
+        Source(AVRO, json.dumps({"type": "enum", "name": "E", "symbols": [*names, *more]}))
+        for more in ([], ["X"])
+    )
+    sandbox = Sandbox()
+    try:
+        assert sandbox.complaints(new, [Dated(1, old)], "BACKWARD") == []
+    finally:
+        sandbox.close()

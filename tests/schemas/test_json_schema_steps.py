@@ -55,6 +55,12 @@ def evaluated_through(levels: int, word: str = "allOf") -> dict[str, object]:
     return {"$schema": DRAFT, **schema}
 
 
+EXTENDED = {
+    "$schema": DRAFT, "$ref": "#/$defs/node",
+    "$defs": {"node": {"allOf": [{"$ref": "#/$defs/base"}], "unevaluatedProperties": False},
+              "base": {"properties": {"a": {"anyOf": [{"$ref": "#/$defs/node"}, {"const": 1}]}}}},
+}  # fmt: skip
+"""As people extend a schema of a tree."""
 UNIQUE = {"$defs": {"u": {"uniqueItems": True}}, "allOf": [{"$ref": "#/$defs/u"}] * 4_000}
 UNIQUE_LEVELS = {"uniqueItems": True, "items": {"$ref": "#"}}
 
@@ -177,12 +183,13 @@ def test_of_a_value_with_very_many_mistakes_one_is_told():
         ({"items": {"pattern": "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"}},
          ["123e4567-e89b-12d3-a456-426614174000"] * 5_000),
         (evaluated_through(5), {"a": 1}),
+        (EXTENDED, nested(60)),
         ({"uniqueItems": True, "items": {"enum": [*range(50), ["a", "b"]]}}, [*range(50), ["a", "b"]]),
         ({"items": {"properties": {f"a{n}": {"type": "integer"} for n in range(40)}}},
          [{f"a{n}": n for n in range(40)}] * 1_000),
     ],
     ids=["a tree", "some doubling", "alternatives", "a long list", "look-ahead", "expressions",
-         "unevaluated", "unique", "wide"],
+         "unevaluated", "a tree extended", "unique", "wide"],
 )  # fmt: skip
 def test_what_people_write_is_registered_and_checked(schema: dict[str, object], value: object):
     kinds.parse("JSON", json.dumps(schema))

@@ -108,8 +108,7 @@ def invalid_level(level: object) -> RegistryError:
 def invalid_mode(mode: object) -> RegistryError:
     return RegistryError(
         42204,
-        f"Invalid mode {mode!r}. Valid values are READWRITE, READONLY, READONLY_OVERRIDE, IMPORT "
-        "and FORWARD",
+        f"Invalid mode {mode!r}. Valid values are READWRITE, READONLY, READONLY_OVERRIDE and IMPORT",
     )
 
 

@@ -76,7 +76,8 @@ class _Comparison:
                 self._seen.add(pair)
                 self._fields(reader, writer, f"{here}/fields")
         elif reader.kind == "enum":
-            missing = [each for each in writer.symbols if each not in reader.symbols]
+            known = set(reader.symbols)
+            missing = [each for each in writer.symbols if each not in known]
             if missing and reader.default is MISSING:
                 said = f"[{', '.join(missing)}]"
                 self._say("MISSING_ENUM_SYMBOLS", f"{here}/symbols",

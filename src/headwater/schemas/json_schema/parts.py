@@ -25,8 +25,6 @@ _HOMES = ("$defs", "definitions")
 
 _VALUES = ("enum", "const")
 _EVALUATING = ("unevaluatedProperties", "unevaluatedItems")
-_EVALUATED_TIMES = 3
-"""What stands beside these is applied again to know what it has evaluated: through each other 2.6 times."""
 _BACKTRACKING_STEPS = 2_500
 _EXPRESSION_SHARE = 8
 LETTERS_OF_A_STEP = 128
@@ -77,8 +75,7 @@ class Part:
             for word, each in value.items()
             if word not in _HOMES and isinstance(each, list | dict)
         )
-        self.times = _EVALUATED_TIMES if any(word in value for word in _EVALUATING) else 1
-        """How often it applies what is in `here`."""
+        self.is_evaluating = any(word in value for word in _EVALUATING)
         self.is_unique = value.get("uniqueItems") is True
 
     def inside(self, word: object) -> Iterator[int]:

@@ -34,6 +34,8 @@ BACKTRACKS_MAX = 10_000
 """Of one expression that has to go back (look-around), at one text."""
 EXPRESSIONS_MAX = 2_000_000
 """Instructions of all expressions of a schema: whoever checks values holds them, at some 80 bytes each."""
+_EVALUATED_TIMES = 3
+"""What applies others that ask what was not evaluated, and asks it itself, applies them again: 2.6 times."""
 _PASSED_SHARE = 8
 """Members that a part passes over, in a step."""
 _STATES_MAX = 2_000
@@ -211,9 +213,12 @@ class Steps:
         return self._closures[number]
 
     def _close(self, number: int) -> None:
-        found, part = Counter([number]), self._parts[number]
-        for each in part.here * part.times:
+        own, part = Counter([number]), self._parts[number]
+        found = own.copy()
+        for each in part.here:
             found.update(self._closures[each])
+        if part.is_evaluating and any(self._parts[each].is_evaluating for each in found - own):
+            found = Counter({each: often * _EVALUATED_TIMES for each, often in found.items()})
         if sum(found.values()) > PARTS_MAX:
             raise _too_many()
         self._closures[number] = found
