@@ -25,6 +25,7 @@ from headwater.capture.change import EVERY_PARTITION, Position, Record
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Interrupted
 from headwater.capture.positions import decided, plainly, records_between
+from headwater.capture.source import Finding
 from headwater.client import settings as log_settings
 from headwater.client.bulk_writer import BulkWriter
 from headwater.client.librdkafka import AdminClient, KafkaError, KafkaException
@@ -174,6 +175,18 @@ def will_be_compacted(config: CaptureConfig, topic: str) -> bool:
     except KafkaException:
         pass
     return says_compact(wanted)
+
+
+def lost_values(config: CaptureConfig, topic: str, table: str) -> Iterator[Finding]:
+    """Of a table with large values whose old rows PostgreSQL does not log whole: where an update leaves such
+    a value as it was, its record has a placeholder, and compaction removes the one that had the value."""
+    if will_be_compacted(config, topic):
+        sentence = (
+            f"{table} has large values, which the server's log lacks where an update leaves them as they "
+            f"were, and {topic} is compacted: who reads it from the beginning would not find them"
+        )
+        remedy = f"ALTER TABLE {table} REPLICA IDENTITY FULL;  -- or another cleanup.policy"
+        yield Finding(f"large values of {table}", False, sentence, remedy)
 
 
 def says_compact(policy: str | None) -> bool:

@@ -201,6 +201,32 @@ def test_check_finds_rows_without_a_key_that_a_compacted_topic_would_not_take(
     assert not found(topic_config=compacted, bootstrap="127.0.0.1:1").ok
 
 
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_check_finds_large_values_that_a_compacted_topic_would_lose(
+    setting: Setting, partitioned: bool
+) -> None:
+    by = "PARTITION BY RANGE (id)" if partitioned else ""
+    setting.execute(f"CREATE TABLE t (id int PRIMARY KEY, s text) {by}")
+    if partitioned:
+        setting.execute("CREATE TABLE t1 PARTITION OF t DEFAULT")
+
+    def found(policy: str) -> list[Finding]:
+        config = replace(setting.config("t"), topic_config={"cleanup.policy": policy})
+        with closing(open_source(config)) as source:
+            return [each for each in source.check() if each.name.startswith("large values")]
+
+    setting.execute("INSERT INTO t VALUES (1, 'short')")
+    assert found("compact") == []
+    setting.execute(
+        "ALTER TABLE t ALTER s SET STORAGE EXTERNAL", "INSERT INTO t VALUES (2, repeat('x', 9000))"
+    )
+    assert found("delete") == []
+    (finding,) = found("compact")
+    assert not finding.ok and finding.remedy is not None
+    setting.execute(finding.remedy)
+    assert found("compact") == []
+
+
 def test_check_finds_a_server_without_logical_wal() -> None:
     with postgres({"wal_level": "replica"}) as server:
         config = Setting(server, "127.0.0.1:1", "postgres").config()

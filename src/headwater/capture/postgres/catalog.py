@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 from headwater.capture.postgres import types
-from headwater.capture.postgres.connection import identifier, plain
+from headwater.capture.postgres.connection import Connection, identifier, plain
 from headwater.capture.postgres.pgoutput import RelationColumn
 
 _TYPE = """
@@ -57,6 +57,12 @@ SELECT FROM pg_index WHERE indrelid = %s AND indisprimary AND NOT indimmediate
 _NAME = """
 SELECT n.nspname::text, c.relname::text
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = %s
+"""
+
+_LARGE_VALUES = """
+SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_class p
+  ON p.oid = c.oid OR p.oid IN (SELECT relid FROM pg_partition_tree(c.oid))
+WHERE n.nspname = %s AND c.relname = %s AND pg_relation_size(nullif(p.reltoastrelid, 0)) > 0 LIMIT 1
 """
 
 LISTS_SINCE = 150_000
@@ -231,3 +237,9 @@ OF_EXTENSIONS = {
     "vector": _numbers("double", "DoubleVector"),
     "halfvec": _numbers("float", "FloatVector"),
 }
+
+
+def has_large_values(connection: Connection, namespace: str, name: str) -> bool:
+    """Whether some of a table's values stand apart from its rows (TOAST)."""
+    with plain():
+        return connection.execute(_LARGE_VALUES, [namespace, name]).fetchone() is not None

@@ -11,9 +11,10 @@ from typing import Any
 
 import psycopg
 
-from headwater.capture.compacted_topics import will_be_compacted
+from headwater.capture.compacted_topics import lost_values, will_be_compacted
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import CaptureError, Interrupted
+from headwater.capture.postgres.catalog import has_large_values
 from headwater.capture.postgres.connection import Connection, connect, identifier, plain
 from headwater.capture.postgres.publication import ROOT, left_out, partitions_as, wanted_tables
 from headwater.capture.postgres.relations import topic_of_table
@@ -100,9 +101,8 @@ def _wal_level(connection: psycopg.Connection[Any]) -> Finding:
 def _primary(connection: psycopg.Connection[Any]) -> Finding:
     standby = bool(_one(connection, "SELECT pg_is_in_recovery()")[0])
     sentence = "the server is a standby" if standby else "the server is the primary"
-    return Finding(
-        "primary", not standby, sentence, "name the primary in `from`" if standby else None
-    )
+    remedy = "name the primary in `from`" if standby else None
+    return Finding("primary", not standby, sentence, remedy)
 
 
 def _slots(connection: psycopg.Connection[Any], slot: str) -> Finding:
@@ -169,6 +169,9 @@ def _tables(
             yield _hidden(identifier(schema, name), role)
         if identity == "f" and not primary:
             yield _keyless(config, schema, name)
+        if identity != "f" and has_large_values(connection, schema, name):
+            topic = topic_of_table(config.name, schema, name)
+            yield from lost_values(config, topic, identifier(schema, name))
     yield from left_out(connection, publication)
     ok = bool(exists) or (may and owned)
     listed = ", ".join(identifier(*place) for place in wanted)
