@@ -22,6 +22,7 @@ from tests.broker.inspection.world import (
     flip,
     mended,
     read_folder,
+    spoil,
 )
 from tests.broker.serving import serving
 from tests.compat.transacting import Transactor
@@ -309,6 +310,38 @@ def test_a_folder_that_gets_its_name_back_is_not_taken_for_the_empty_one_in_its_
     path = world.folder("orders")
     path.rename(path.with_name(f"{path.name}.{uuid.uuid4().hex}-stray"))
     path.mkdir()
+    mended(world.data)
+    assert read_folder(world.data) == world.uncommitted
+
+
+def set_aside(world: World, topic: str) -> None:
+    """As a start does, which then makes an empty one."""
+    path = world.folder(topic)
+    path.rename(path.with_name(f"{path.name}.{uuid.uuid4().hex}-stray"))
+    path.mkdir()
+
+
+def test_a_folder_that_was_set_aside_gets_its_name_back_though_the_catalogue_is_damaged_too(
+    world: World,
+) -> None:
+    """Until that is mended nobody knows whose it is; and the empty one is not to be filled meanwhile."""
+    set_aside(world, "orders")
+    spoil(catalogue_log(world), batches_of(catalogue_log(world))[-1][0] + 70)
+    mended(world.data)
+    assert read_folder(world.data) == world.uncommitted
+
+
+def test_a_folder_that_was_set_aside_comes_back_to_a_catalogue_that_has_never_heard_of_it(
+    world: World,
+) -> None:
+    """Such a one is left by a repair that was killed while it made the catalogue anew."""
+    set_aside(world, "paid")
+    shutil.rmtree(world.data / CATALOGUE)
+    (world.data / CATALOGUE).mkdir()
+    for name in (checkpoints.RECOVERY_POINTS, checkpoints.START_OFFSETS):
+        known = checkpoints.read_offsets(Files(), world.data / name)
+        known.pop(("__headwater_catalogue", 0), None)
+        checkpoints.write_offsets(Files(), world.data / name, known)
     mended(world.data)
     assert read_folder(world.data) == world.uncommitted
 

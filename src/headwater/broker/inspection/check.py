@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from headwater.broker.inspection.folders import Folders
 from headwater.broker.inspection.groups import GroupsView
 from headwater.broker.inspection.partition import PartitionCheck
 from headwater.broker.inspection.promises import facts_of
-from headwater.broker.inspection.remedy import EditSegment, MoveAside, WriteMeta
+from headwater.broker.inspection.remedy import EditSegment, FillHole, MoveAside, WriteMeta
 from headwater.broker.inspection.segments import Options, Visitor
 from headwater.broker.inspection.shares import SharesView
 from headwater.broker.inspection.testimony import Testimony
@@ -211,7 +211,15 @@ class _Inspection:
             batch_bytes_max=config.max_message_bytes if topic is not None else 2**31,
             read=partial(self._read, f"{place.topic}-{place.number}"),
         )
-        yield from PartitionCheck(self._folder, facts, options, self._visitor(place)).run()
+        found = PartitionCheck(self._folder, facts, options, self._visitor(place)).run()
+        for each in found:
+            waits = isinstance(each.remedy, FillHole) and self._may_come_back(place)
+            yield replace(each, remedy=None) if waits else each
+
+    def _may_come_back(self, place: Place) -> bool:
+        """Whether it is not known yet if what it lacks was set aside: filled, it would be in the way."""
+        is_known = self._catalogue.is_whole and place.topic in self._catalogue.topics
+        return not is_known and place.key in self._folder.strays.values()
 
     def _visitor(self, place: Place) -> Visitor | None:
         if place.key == catalogue.KEY:

@@ -228,7 +228,7 @@ class Folders:
         elif topic is None and found is not None and found not in self.view.by_id():
             what = "a folder that was set aside, of a topic that the catalogue never heard of"
             severity, means = Severity.DAMAGE, "its records cannot be read"
-            remedy = back if current is None else None
+            remedy = back if is_free else None
         else:
             what = "a folder that was set aside"
         return Finding("folder-set-aside", severity, name, what, means, *key, remedy=remedy)
