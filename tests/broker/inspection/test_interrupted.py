@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from headwater.broker.catalogue import LOG_NAME
 from headwater.broker.inspection.check import inspect
 from headwater.broker.inspection.repair import repair
 from headwater.log import checkpoints
 from headwater.log.worker import alone
 from tests.broker.disks import HandDisk
 from tests.broker.inspection.world import (
+    TOPICS,
     Rows,
     World,
     batches_of,
@@ -23,6 +25,7 @@ from tests.broker.inspection.world import (
     read_folder,
     spoil,
 )
+from tests.broker.serving import serving
 
 OPERATIONS = ("create", "write", "write_atomic", "rename", "remove", "sync_dir")
 SHARES = 4
@@ -88,6 +91,28 @@ def test_a_repair_that_was_killed_is_taken_up_again(
         mended(world.data)
         assert read_folder(world.data) == expected, f"killed before step {steps}"
         shutil.rmtree(world.data)
+
+
+def test_a_catalogue_that_was_being_made_anew_has_every_topic_in_the_end(
+    world: World, tmp_path: Path
+) -> None:
+    """Also one without records, whose folders look like those of a topic that was never made."""
+    with serving(world.data) as broker:
+        broker.create("bare", 2)
+    shutil.rmtree(world.folder(LOG_NAME))
+    disk, done = counting()
+    repair(world.copy(tmp_path / "whole").data, files=disk)
+    steps = [number for number, path in enumerate(done) if f"{LOG_NAME}-0" in path.parts]
+    assert steps
+    for step in steps:
+        killed = world.copy(tmp_path / f"killed-{step}")
+        disk, _ = counting(step)
+        with pytest.raises(Killed):
+            repair(killed.data, files=disk)
+        mended(killed.data)
+        with serving(killed.data) as broker:
+            assert {"bare", *TOPICS} <= set(broker.broker.catalogue.topics), f"before step {step}"
+        shutil.rmtree(killed.data)
 
 
 def test_a_disk_that_refuses_a_step_is_told_and_the_others_go_on(world: World) -> None:

@@ -145,6 +145,8 @@ class _Inspection:
         if self._folder.is_kafkas:
             yield _kafkas(self._folder)
             return
+        if not self._catalogue.newest and any(each.batches for each in self.facts.values()):
+            self._catalogue.has_holes = True  # a repair was killed before it had written any of it
         known = self._transactions.known.values()
         yield from catalogue.inspect(self._folder, self._catalogue, self.facts, known)
         yield from Folders(self._folder, self._catalogue, self.facts, self._testimony()).inspect()

@@ -74,15 +74,20 @@ def append_records(
     recovery_point: int,
     now_ms: int,
 ) -> None:
-    """Write to the catalogue's log as the broker would, and close it; made if it is not there."""
+    """Write to the catalogue's log as the broker would, and close it; made if it is not there. All at once:
+    of one that names some topics, the others would seem never to have been made."""
     files.make_dir(directory)
     config = LogConfig(compact=True, delete=False, is_never_cut=True)
     log, _ = open_partition(files, directory, config, now_ms, recovery_point=recovery_point)
+    made = [
+        records.Record(
+            number, now_ms, key.encode(), json.dumps(value, separators=(",", ":")).encode()
+        )
+        for number, (key, value) in enumerate(found.items())
+    ]
     try:
-        for key, value in found.items():
-            text = json.dumps(value, separators=(",", ":")).encode()
-            data = records.build([records.Record(0, now_ms, key.encode(), text)])
-            log.stage(data, batches.read_header(data), now_ms)
+        data = records.build(made)
+        log.stage(data, batches.read_header(data), now_ms)
         log.close()
     finally:
         log.abandon()
