@@ -68,6 +68,10 @@ class Secrets:
     def __iter__(self) -> Iterator[str]:
         return iter(self.now())
 
+    @property
+    def can_change(self) -> bool:
+        return bool(self._files)
+
     def now(self) -> tuple[str, ...]:
         if self._files and self._clock() - self._looked_at >= LOOK_S:
             self._looked_at = self._clock()

@@ -14,6 +14,8 @@ from headwater.edges.tokens import Need, Token
 
 TOKEN = "headwater.token"
 """Where the guard leaves what was shown, in a request's scope."""
+STANDS = "headwater.token.stands"
+"""Beside it, where it can become another while a request lasts: asks whether it still counts."""
 SENDER: ContextVar[str] = ContextVar("sender", default="")
 """Whose share of what all have in common (memory, threads) a request uses: a token's, or an address'."""
 HOOK = "hook"

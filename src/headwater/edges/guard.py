@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headwater.edges import counts, request_body
 from headwater.edges.allowance import Allowance, Rates
 from headwater.edges.answers import of_error, problem
-from headwater.edges.caller import SENDER, TOKEN, address_of
+from headwater.edges.caller import SENDER, STANDS, TOKEN, address_of
 from headwater.edges.context import Context
 from headwater.edges.errors import BadToken, Overloaded
 from headwater.edges.memory_share import MemoryShare
@@ -209,6 +209,8 @@ class Guard:
         if kind.lower() != "bearer" or not secret:
             raise BadToken("a token is needed", hint="send the header Authorization: Bearer SECRET")
         token = self._tokens.find(secret.strip())
+        if token is not None and (stands := self._tokens.standing(secret.strip(), token)):
+            scope[STANDS] = stands
         if token is None and self._bearers is not None and secret.count(".") == 2:
             token = await self._bearers.find(secret.strip())
         if token is None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple
@@ -117,6 +117,12 @@ class Tokens:
                 _hash(each): token for token, secrets in self._tokens for each in secrets
             }
         return self._by_hash.get(_hash(secret))
+
+    def standing(self, secret: str, token: Token) -> Callable[[], bool] | None:
+        """Asks whether it still has this secret; None: it always will."""
+        if not any(secrets.can_change for own, secrets in self._tokens if own is token):
+            return None
+        return lambda: self.find(secret) is token
 
 
 def needed(method: str, path: str) -> Need | None:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
+from headwater.client.log import Log
 from headwater.edges.allowance import Allowance, Rates
 from headwater.edges.config import Limits
 from headwater.edges.tokens import STATUS, Need, Token, Tokens, check, needed
+from tests.edges.feeds.clients import following
+from tests.edges.running import edges, until
 
 SECRET = "correct horse battery"
 
@@ -164,3 +173,28 @@ def test_bytes_that_were_used_are_waited_for_and_what_is_at_once_is_bounded():
     for sender in ("a", "a", "b"):
         allowance.end(sender)
     assert not allowance._at_once
+
+
+def test_a_feed_ends_when_the_file_of_its_token_has_another(
+    log: Log, topic: Callable[..., str], tmp_path: Path
+):
+    """Who took the old one would read on for as long as he stays connected."""
+    file, name = tmp_path / "token", topic()
+    file.write_text(SECRET)
+    tokens = {
+        "reader": {"secret": f"file:{file}", "read": ["*"]},
+        "writer": {"secret": "${NEXT_TOKEN}", "write": ["*"]},
+    }
+    old = {"Authorization": f"Bearer {SECRET}"}
+    with edges(log.bootstrap, {"tokens": tokens}) as running:
+        at = f"{running.url.replace('http', 'ws')}/topics/{name}"
+        feed = f"{running.url}/topics/{name}"
+        with following(feed, old) as reader, connect(at, additional_headers=old) as socket:
+            writer = {"Authorization": f"Bearer {SECRET} staple"}
+            assert httpx.post(feed, json=1, headers=writer).status_code == 200
+            until(lambda: reader.values() == [1], "the record")
+            file.write_text(SECRET + " and another")
+            with pytest.raises(ConnectionClosed, match="another now"):
+                list(socket)
+            until(lambda: reader.is_over, "the end of the feed")
+            assert "another now" in reader.named("dropped")[0]["reason"]

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
+from headwater.edges.caller import STANDS
 from headwater.edges.feeds.session import Session
 from headwater.edges.feeds.wires import SSE, WS
 from headwater.edges.guard import left_s
@@ -21,6 +22,9 @@ from headwater.errors import HeadwaterError
 
 DROPPED, REFUSED = 1013, 1008
 """WebSocket close codes: try again later; not as you ask."""
+LOOK_S = 5.0
+"""Between two looks at whether what opened a feed still counts."""
+ANOTHER = "the token is another now: come again with the new one"
 EXPIRED = "the token has expired: come again with a new one"
 REASON_BYTES = 120
 """A close frame takes 123."""
@@ -63,11 +67,20 @@ def _while_good(scope: Scope, session: Session) -> Iterator[None]:
     """No feed goes on for longer than what its client has shown is good."""
     left, loop = left_s(scope), asyncio.get_running_loop()
     ending = None if left is None else loop.call_later(left, session.box.drop, EXPIRED)
+    stands = scope.get(STANDS)
+    looking = None if stands is None else asyncio.create_task(_look(stands, session))
     try:
         yield
     finally:
-        if ending is not None:
-            ending.cancel()
+        for each in (ending, looking):
+            if each is not None:
+                each.cancel()
+
+
+async def _look(stands: Callable[[], bool], session: Session) -> None:
+    while stands():
+        await asyncio.sleep(LOOK_S)
+    session.box.drop(ANOTHER)
 
 
 async def _send(send: Send, chunk: bytes) -> None:
