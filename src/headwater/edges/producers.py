@@ -24,11 +24,10 @@ from headwater.client.librdkafka import KafkaError, KafkaException, Producer
 from headwater.client.publisher import RECORD_OVERHEAD_BYTES, Draft, Stored
 from headwater.edges.idempotency.index import Span
 from headwater.edges.topics import OF_A_BATCH, TOO_LARGE, Topic
+from headwater.record.batch import HEADER_BYTES
 
 BATCH_BYTES = (1, *(1024 << power for power in range(10)), 1_000_000)
 """The last is librdkafka's own; they double, so that none is less than half of what a topic takes."""
-HEADER_BYTES = 61
-"""Of a batch."""
 _POLL_S = 0.1
 _logger = logging.getLogger("headwater.edges")
 

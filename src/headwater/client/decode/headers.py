@@ -15,6 +15,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from headwater.record.batch import HEADER_BYTES
 from headwater.record.errors import CorruptBatch, UnknownMagic
 
 BYTES = types.Array(types.uint8, 1, "C", readonly=True)
@@ -36,7 +37,6 @@ TABLE = types.int64[:, ::1]
 ) = range(12)
 """The columns of the table. PAYLOAD says where a batch's records are, in the buffer they are in."""
 WIDTH = 12
-HEADER_BYTES = 61
 CODEC, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20
 
 _BAD_MAGIC, _BAD_LENGTH = -1, -2

@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from headwater.client.publisher import Draft
 from headwater.edges.idempotency.index import Span
-from headwater.edges.producers import BATCH_BYTES, HEADER_BYTES
+from headwater.edges.producers import BATCH_BYTES
 from headwater.edges.turns import Turns
 from headwater.errors import HeadwaterError
+from headwater.record.batch import HEADER_BYTES
 
 GROUP_BYTES_MAX = 8 * 1024**2
 GROUP_RECORDS_MAX = 50_000
