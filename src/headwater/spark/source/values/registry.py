@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headwater.schemas.model import JSON, PROTOBUF
-from headwater.schemas.values.codecs import Codecs, Found
+from headwater.schemas.values.codecs import Codec, Codecs, Found
 from headwater.schemas.values.errors import NotOfItsSchema, SchemaNotFound
 from headwater.schemas.values.header import PREFIX_BYTES, Json
 from headwater.spark.source.values import python
@@ -152,13 +153,20 @@ def _texts(column: pa.Array, codecs: Codecs) -> pa.Array:
     if (ids == _PLAIN).all():
         return column
     found = column.to_pylist()
+    named = {int(each): _codec(codecs, int(each)) for each in np.unique(ids)}
     for row in np.flatnonzero(ids != _PLAIN):
-        try:
-            value = codecs.of(int(ids[row])).decode(found[row][PREFIX_BYTES:])
-            found[row] = _json(value).encode()
-        except (SchemaNotFound, NotOfItsSchema):
-            pass
+        if (codec := named[int(ids[row])]) is not None:
+            with suppress(NotOfItsSchema):
+                found[row] = _json(codec.decode(found[row][PREFIX_BYTES:])).encode()
     return pa.array(found, column.type)
+
+
+def _codec(codecs: Codecs, identity: int) -> Codec | None:
+    """None where there is none: it is asked for once, and not for each that begins so, as a number does."""
+    try:
+        return None if identity == _PLAIN else codecs.of(identity)
+    except SchemaNotFound:
+        return None
 
 
 def _json(value: Json) -> str:
