@@ -151,7 +151,7 @@ def dual_writes() -> Picture:
     picture.arrow((200, 150), (200, 206), (268, 206), kind="dash")
     picture.line(130, 202, 220, 140, "dash")
     picture.arrow((220, 140), (220, 92), (268, 92), kind="dash")
-    picture.words(210, 268, "they differ for good, and nobody was told", "red", "middle")
+    picture.words(210, 268, "they differ permanently, and nobody was told", "red", "middle")
     picture.line(432, 20, 432, 270, "dash")
     picture.words(456, 32, "The log decides the order once", "strong")
     picture.box(456, 60, 90, 44, "writer 1", "x = 1")

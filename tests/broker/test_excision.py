@@ -214,7 +214,7 @@ def test_what_cannot_be_excised_is_refused_with_a_sentence(tmp_path: Path) -> No
             (("orders", "--offsets", "7:1-2", "--yes"), "there is no partition orders-7"),
             (("orders", "--offsets", "1-2", "--yes"), "is not PARTITION:FIRST-LAST"),
             (("orders", "--yes"), "give one of --key, --key-hex and --offsets"),
-            (("orders", "--key", "k"), "would be deleted for good"),
+            (("orders", "--key", "k"), "would be deleted permanently"),
         ]:
             refused = excise(broker.bootstrap, *words)
             assert refused.returncode in (1, 2)

@@ -82,6 +82,9 @@ def test_an_errors_hint_is_said_once(kind, capsys, monkeypatch):
         (["demo", "--durability", "none"], "'none' is not one of disk, os"),
         (["topics", "create"], "missing argument 'NAME'; see: headwater topics create --help"),
         (["topics", "create", "x", "--set", "y"], "'y' is not of the form name=value"),
+        (["topics", "create", "x", "--partitions", "-2"], "should be greater than or equal to 1"),
+        (["topics", "create", "x", "--partitions", "0"], "--partitions"),
+        (["topics", "alter", "x", "--partitions", "100001"], "--partitions"),
         (["topics", "alter", "x"], "nothing to alter: give --partitions, --set or --unset"),
     ],
 )

@@ -53,7 +53,7 @@ def test_a_state_of_now_and_of_then_is_printed(bootstrap: str, capsys: pytest.Ca
 
 
 def test_forgetting_asks_first_and_wants_topics_that_exist(bootstrap: str):
-    with pytest.raises(RequestRefused, match="unreadable for good"):
+    with pytest.raises(RequestRefused, match="permanently unreadable"):
         headwater(["forget", "alice", "--bootstrap", bootstrap])
     with pytest.raises(RequestRefused, match="no topic 'nothing'"):
         headwater(["forget", "alice", "--yes", "--topic", "nothing", "--bootstrap", bootstrap])

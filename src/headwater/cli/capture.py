@@ -193,7 +193,7 @@ def remove(
     file: Path = FILE,
     database: str | None = FROM,
 ) -> int:
-    """End a capture for good: take its slot, publication or triggers out of the database.
+    """End a capture permanently: take its slot, publication or triggers out of the database.
 
     A run that still goes on is fenced and ends. Topics stay, unless they are to go as well.
 

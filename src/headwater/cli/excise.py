@@ -1,4 +1,4 @@
-"""`headwater excise`: take the records of one key, or a range of offsets, out of the log for good."""
+"""`headwater excise`: take the records of one key, or a range of offsets, out of the log permanently."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def excise(
     bootstrap: str = bootstrap_option(),
     as_json: bool = json_option(),
 ) -> int:
-    """Delete records for good: from every segment, closed and active.
+    """Delete records permanently: from every segment, closed and active.
 
     All other records keep their offsets. An audit record (who, when, what, why; not the data)
     is kept. Interrupted at any point it goes on when the broker starts again.
@@ -89,10 +89,10 @@ def _beside(client: AdminClient, topic: str) -> list[str]:
 def _confirm(topic: str) -> None:
     if not sys.stdin.isatty():
         raise RequestRefused(
-            f"records of {topic} would be deleted for good",
+            f"records of {topic} would be deleted permanently",
             hint="say --yes, or look first with --dry-run",
         )
-    typer.confirm(f"Delete these records of {topic} for good?", abort=True)
+    typer.confirm(f"Permanently delete these records of {topic}?", abort=True)
 
 
 def _show(entry: dict[str, Any], as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`headwater forget`: a subject's personal data becomes unreadable, everywhere, for good.
+"""`headwater forget`: a subject's personal data becomes unreadable, everywhere and permanently.
 
 Puts together `events.keys` (destroy the key), `events.erasure` (tombstones) and `cli.excision` (take
 records out of the log's files).
@@ -133,9 +133,9 @@ def _skipped(reach: _Reach, excised: list[str], done: list[str], can: bool) -> d
 def _confirm(subject: str) -> None:
     if not sys.stdin.isatty():
         raise RequestRefused(
-            f"the personal data of {subject} would be unreadable for good", hint="say --yes"
+            f"the personal data of {subject} would be permanently unreadable", hint="say --yes"
         )
-    typer.confirm(f"Make the personal data of {subject} unreadable for good?", abort=True)
+    typer.confirm(f"Make the personal data of {subject} permanently unreadable?", abort=True)
 
 
 def _destroy(

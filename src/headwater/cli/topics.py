@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from headwater.client.librdkafka import AdminClient
     from headwater.client.topics import Topic
 
+PARTITIONS_MAX = 100_000
+"""The client library takes no more."""
 topics = typer.Typer(no_args_is_help=True, help="List, create, describe, alter, delete topics.")
 
 
@@ -119,6 +121,8 @@ def create(
     partitions: int | None = typer.Option(
         None,
         "--partitions",
+        min=1,
+        max=PARTITIONS_MAX,
         metavar="COUNT",
         help="How many partitions; without it, the broker's num.partitions.",
     ),
@@ -185,7 +189,12 @@ def describe(
 def alter(
     name: str = _name_argument(),
     partitions: int | None = typer.Option(
-        None, "--partitions", min=1, metavar="COUNT", help="Grow to this many partitions."
+        None,
+        "--partitions",
+        min=1,
+        max=PARTITIONS_MAX,
+        metavar="COUNT",
+        help="Grow to this many partitions.",
     ),
     assignments: list[str] = typer.Option(
         [], "--set", metavar="NAME=VALUE", help="Give a setting a value; may be given again."

@@ -136,7 +136,9 @@ def deletion(
             said = typed.value or ""
             must_match(name, said)
             do = partial(delete, visit, name, said)
-            return Plan("This would be gone for good:", await lost(), do, f"Deleted {kind} {name}")
+            return Plan(
+                "This would be permanently deleted:", await lost(), do, f"Deleted {kind} {name}"
+            )
 
         trial = Trial(
             visit,
