@@ -331,6 +331,18 @@ def test_a_folder_that_was_set_aside_gets_its_name_back_though_the_catalogue_is_
     assert read_folder(world.data) == world.uncommitted
 
 
+def test_a_folder_that_gets_its_name_back_begins_where_it_did_and_not_where_the_empty_one_does(
+    world: World,
+) -> None:
+    """A start has made that, behind the offsets that are taken. Older versions kept one file for all."""
+    (world.folder("orders") / checkpoints.START_OFFSET).unlink()
+    set_aside(world, "orders")
+    with serving(world.data):
+        pass
+    mended(world.data)
+    assert read_folder(world.data) == world.uncommitted
+
+
 def test_a_folder_that_was_set_aside_comes_back_to_a_catalogue_that_has_never_heard_of_it(
     world: World,
 ) -> None:

@@ -183,3 +183,11 @@ def folders_of(remedy: Remedy) -> set[Path]:
     if isinstance(remedy, SetCheckpoint):
         return {remedy.path.with_name(f"{remedy.key[0]}-{remedy.key[1]}")}
     return {remedy.directory} if hasattr(remedy, "directory") else set()
+
+
+def target_of(remedy: Remedy) -> str:
+    """What it works on, for the report."""
+    for name in ("directory", "path", "old"):
+        if hasattr(remedy, name):
+            return str(getattr(remedy, name))
+    return ", ".join(map(str, getattr(remedy, "paths", ())))

@@ -34,6 +34,7 @@ from headwater.broker.inspection.remedy import (
     WriteMeta,
     WriteTopicId,
     in_order,
+    target_of,
 )
 from headwater.broker.inspection.writer import append_records, empty_batch
 from headwater.log import aborted_transactions, checkpoints, swap
@@ -108,6 +109,10 @@ class Surgeon:
                 for path in remedy.paths:
                     self._aside.move(path)
             case RenameFolder():
+                if any(remedy.new.glob("*.log")):  # a start has written down where this one begins
+                    first = min((path.name[:20] for path in remedy.old.glob("*.log")), default="0")
+                    path = self._root / checkpoints.START_OFFSETS
+                    self._set(path, _key(remedy.new), int(first) or None)
                 self._aside.move(remedy.new)
                 self._files.rename(remedy.old, remedy.new)
                 self._files.sync_dir(self._root)
@@ -252,13 +257,6 @@ class Surgeon:
         append_records(
             self._files, directory, found, recovery.get(_key(directory), 0), self._now_ms
         )
-
-
-def target_of(remedy: Remedy) -> str:
-    for name in ("directory", "path", "old"):
-        if hasattr(remedy, name):
-            return str(getattr(remedy, name))
-    return ", ".join(map(str, getattr(remedy, "paths", ())))
 
 
 def _key(directory: Path) -> TopicPartition:
