@@ -7,7 +7,7 @@
 | create, configure, delete              | `admin`                              |
 | subscribe                              | `read` of the topic and `group:NAME` |
 | see a group, be a member of it         | `read` of `group:NAME`               |
-| be a member of the edges' own          | nobody                               |
+| be a member of headwater's own         | nobody                               |
 
 The log's own topics do not exist here, whatever a token may.
 """
@@ -64,10 +64,10 @@ def check_group(request: Request, group: str) -> None:
 
 
 def check_member(request: Request, group: str) -> None:
-    """That it may be read by: the edges' own groups may be looked at, and nobody joins them by HTTP."""
+    """That it may be read by: headwater's own groups may be looked at, and nobody joins them by HTTP."""
     check_group(request, group)
     if is_own_group(group):
-        raise RestError(403, f"{group[:249]} is a group of the edges' own: choose another name")
+        raise RestError(403, f"{group[:249]} is a group of headwater's own: choose another name")
 
 
 async def check_there(topics: Topics, name: str) -> None:
