@@ -60,7 +60,8 @@ def secret(configuration: Configuration, setting: str, outcome: Outcome, variabl
 
 
 def tell_the_rest(configuration: Configuration, outcome: Outcome, known: Mapping[str, str]) -> None:
-    """A sentence for each setting that has no counterpart."""
+    """A sentence for what has no counterpart; those of which the same is to be said share it."""
+    named: dict[str, list[str]] = {}
     for name in configuration.left():
         why = known.get(name) or next(
             (
@@ -70,4 +71,8 @@ def tell_the_rest(configuration: Configuration, outcome: Outcome, known: Mapping
             ),
             "",
         )
-        outcome.notes.append(why or f"{name} has no counterpart, and was left out.")
+        if why:
+            named.setdefault(why, []).append(name)
+        else:
+            outcome.notes.append(f"{name} has no counterpart, and was left out.")
+    outcome.notes += [f"{', '.join(names)}: {why}" for why, names in named.items()]
