@@ -84,6 +84,15 @@ class Decoder:
             return Shown("hex", data.hex(), data.hex())
         return _text(text)
 
+    def known(self) -> Decoder:
+        """The same by the schemas that were asked for before, and no others: it waits for nobody."""
+        return _Known(self)
+
+    def known_codec(self, number: int) -> Codec | None:
+        codecs = self._codecs
+        found = None if codecs is None else codecs.known(number)
+        return found or self._schemas.get(number)
+
     def _by_schema(self, data: bytes, topic: str) -> Shown:
         number = int.from_bytes(data[1:5], "big")
         try:
@@ -159,6 +168,14 @@ class Decoder:
             self._schemas[said["id"]] = AvroCodec(said["schema"])
         except Exception as error:  # a topic of that name may hold anything
             _LOGGER.debug("no Avro schema: %s", error)
+
+
+class _Known(Decoder):
+    def __init__(self, decoder: Decoder) -> None:
+        self._decoder = decoder
+
+    def _codec(self, number: int, topic: str) -> Codec | None:
+        return self._decoder.known_codec(number)
 
 
 def _text(text: str) -> Shown:

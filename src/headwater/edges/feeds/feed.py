@@ -64,7 +64,9 @@ class Feed:
     ) -> None:
         self.client, self.topic, self.body, self.readers = log, topic, body, readers
         self.decoder = decoder
-        self._for_filters = Remembering(decoder)
+        self._known = decoder.known()
+        """For the event loop: the thread that follows the topic has asked for the schemas of what came."""
+        self._for_filters = Remembering(self._known)
         self.position: Offsets = {}
         self.recent = Recent(bounds.recent_bytes)
         self.retention_ms: int | None = None
@@ -225,7 +227,7 @@ class Feed:
                 channel.boxes -= ended
 
     def _bodied(self, record: Record) -> bytes:
-        return self.body(record, self.decoder)
+        return self.body(record, self._known)
 
     # ---- the state of the topic -------------------------------------------------------------------
 

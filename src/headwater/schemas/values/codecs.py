@@ -83,6 +83,10 @@ class Codecs:
             known = self._learn(found)
         return known
 
+    def known(self, identity: int) -> Codec | None:
+        """Without asking for it."""
+        return self._known.get(identity)
+
     def _learn(self, found: Found) -> Codec:
         made = codec(found, self._pinned, for_columns=self._for_columns)
         with self._lock:
