@@ -14,8 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
@@ -34,14 +33,11 @@ from headwater.edges.answer_body import counted
 from headwater.edges.context import Context
 from headwater.edges.monitoring import exporters
 from headwater.edges.prometheus import CaptureSeen
+from headwater.edges.rows.catalogue import Catalogue
 from headwater.edges.services import Paused
 from headwater.errors import HeadwaterError
 from headwater.project.file import Project
 from headwater.views.operate.progress import Listed
-
-if TYPE_CHECKING:
-    from headwater.pipelines.declarations import View
-
 
 FOR_S = {"log": 1.0, "views": 2.0, "captures": 10.0}
 WAIT_S = 5.0
@@ -182,48 +178,20 @@ def router(context: Context) -> APIRouter:
     return routes
 
 
-Stamp = tuple[tuple[str, int], ...]
-
-
 def views_seen(log: Log, project: Project) -> Callable[[], list[Listed]]:
     """A look at every view that the project declares."""
-    declared = _Declared(project)
+    declared = Catalogue(project)
 
     def look() -> list[Listed]:
         from headwater.pipelines.handles import all_listed
 
-        views = declared.now()
+        views = declared.all()
         if not views:
             return []
         with log.cluster() as connected:
             return all_listed(views, connected, log.admin)
 
     return look
-
-
-class _Declared:
-    """The views of the project's files, as they are now."""
-
-    def __init__(self, project: Project) -> None:
-        self._project = project
-        self._stamp: Stamp | None = None
-        self._views: list[View] = []
-
-    def now(self) -> list[View]:
-        paths = [self._project.folder / path for path in self._project.pipelines]
-        stamp = _stamp(paths)
-        if stamp != self._stamp:
-            from headwater.pipelines.handles import views_of
-
-            targets = {name: str(view["to"]) for name, view in self._project.views.items()}
-            self._views = views_of(paths, targets)
-            self._stamp = stamp
-        return self._views
-
-
-def _stamp(paths: list[Path]) -> Stamp:
-    files = [f for path in paths for f in (path.rglob("*.py") if path.is_dir() else [path])]
-    return tuple(sorted((str(f), f.stat().st_mtime_ns) for f in files if f.exists()))
 
 
 def captures_seen(log: Log, project: Project) -> Callable[[], list[CaptureSeen]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -212,6 +214,33 @@ def _project(folder: Path, topic: str) -> None:
     writer = Writer(target_for(place, shape))
     rows = writer.stage(0, 0, [(1,)])
     writer.target.commit(Applied(0, writer.epoch, Position({topic: {0: 3}})), [rows])
+
+
+LOOKING_AT_VIEWS = """
+import sys
+from pathlib import Path
+from headwater.client.log import Log
+from headwater.edges.metrics import views_seen
+from headwater.errors import HeadwaterError
+from headwater.project.file import load
+
+look = views_seen(Log("127.0.0.1:1"), load(Path(sys.argv[1])))
+try:
+    look()
+except HeadwaterError as error:
+    print(error)
+    print("pyspark" in sys.modules and sys.modules["pyspark"].SparkContext._gateway is not None)
+"""
+
+
+def test_files_with_a_mistake_start_no_spark_when_somebody_scrapes(tmp_path: Path):
+    _project(tmp_path, "orders")
+    (tmp_path / "pipelines" / "views.py").write_text("import headwater as hw\n\nhw.veiw\n")
+    words = [sys.executable, "-c", LOOKING_AT_VIEWS, str(tmp_path / "headwater.toml")]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=300, check=True)
+    sentence, *_, started = ended.stdout.splitlines()
+    assert "veiw" in sentence
+    assert started == "False"
 
 
 def test_a_log_that_is_away_leaves_its_metrics_out_and_the_rest_is_told(
