@@ -5,6 +5,7 @@ from __future__ import annotations
 from headwater.client import topics
 from headwater.client.log import Log
 from headwater.schemas import changes, records
+from headwater.schemas import lookup as module
 from headwater.schemas.changes import Registration
 from headwater.schemas.lookup import TopicLookup
 from headwater.schemas.model import Schema
@@ -47,3 +48,26 @@ def test_a_topic_that_was_made_anew_is_read_from_its_beginning():
         wanted = ["b-value", *(f"b{n}-value" for n in range(2, 6))]
         until(lambda: other.state.subjects() == wanted, "another registry to begin anew")
         assert codecs.encode_text("b-value", b'"AA=="') == b"\0\0\0\0\1\0"
+
+
+def test_schemas_that_come_one_after_the_other_are_found_at_once():
+    """As when several tables of a capture change: what is read meanwhile is shown but once."""
+    with broker() as kafka, Log(kafka.bootstrap) as log, Store(log) as store:
+        lookup = TopicLookup(log)
+        for n in range(1, 4):
+            asked = Registration(f"t{n}-value", Schema(f'{{"type":"fixed","name":"f","size":{n}}}'))
+            made = store.change(lambda state, asked=asked: changes.register(state, asked))
+            found = lookup.by_id(made.id)
+            assert found is not None and found.schema == made.schema
+
+
+def test_for_ids_that_nobody_knows_the_topic_is_read_a_few_times_only(monkeypatch):
+    with broker() as kafka, Log(kafka.bootstrap) as log, Store(log):
+        lookup, looks = TopicLookup(log), []
+        monkeypatch.setattr(module, "AGAIN_S", 1e9)
+        monkeypatch.setattr(lookup, "_apply", lambda: looks.append(1))
+        for _ in range(2):
+            assert [lookup.by_id(7) for _ in range(3)] == [None] * 3
+            assert len(looks) == 1
+        assert [lookup.by_id(n) for n in range(100, 1000)] == [None] * 900
+        assert len(looks) == module.LOOKS_MAX

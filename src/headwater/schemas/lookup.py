@@ -7,6 +7,7 @@ nothing has to be configured, and nothing else has to run.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
@@ -30,6 +31,8 @@ REGISTRY = "HEADWATER_REGISTRY"
 """In the environment: the address of a registry."""
 AGAIN_S = 2.0
 """Between two looks for what was not there."""
+LOOKS_MAX = 20
+"""In that time, for ids that were not looked for yet: others may just have been registered."""
 LATEST_S = 2.0
 """So long the latest schema of a subject is taken for the latest."""
 _log = logging.getLogger("headwater.schemas")
@@ -114,12 +117,13 @@ class TopicLookup:
         self._lock = threading.Lock()
         self._position = 0
         self._topic_id: uuid.UUID | None = None
-        self._looked_at = -AGAIN_S
+        self._looked_at = -math.inf
+        self._looked_for: set[int] = set()
 
     def by_id(self, identity: int) -> Found | None:
         versions = self._state.by_id(subjects.DEFAULT, identity)
         if not versions:
-            self._read()
+            self._read(identity)
             versions = self._state.by_id(subjects.DEFAULT, identity)
         return self._whole(versions[0]) if versions else None
 
@@ -138,16 +142,26 @@ class TopicLookup:
         needed = resolution.imported(self._state, context, version.schema.references)
         return Found(version.id, version.schema, needed)
 
-    def _read(self) -> None:
+    def _read(self, identity: int | None = None) -> None:
+        """`identity`: what is not there."""
         with self._lock:
-            now = time.monotonic()
-            if now - self._looked_at < AGAIN_S:
+            if not self._may_look(identity, time.monotonic()):
                 return
-            self._looked_at = now
             try:
                 self._apply()
             except HeadwaterError as error:  # no such topic, or none that may be read
                 _log.debug("%s: %s", records.TOPIC, error)
+
+    def _may_look(self, identity: int | None, now: float) -> bool:
+        known = self._looked_for
+        if now - self._looked_at >= AGAIN_S:
+            self._looked_at = now
+            known.clear()
+        elif identity is None or identity in known or len(known) >= LOOKS_MAX:
+            return False
+        if identity is not None:
+            known.add(identity)
+        return True
 
     def _apply(self) -> None:
         with told("asking for its id", self._log.bootstrap):
