@@ -156,7 +156,7 @@ class Cluster:
                     raise BrokerUnreachable(
                         f"{self.settings['bootstrap.servers']} did not answer as it should "
                         f"within {limit:.0f} s: {error}.",
-                        hint="Is the broker running, and kafka.bootstrap.servers right?",
+                        hint="Is the broker running, and is the address right?",
                     ) from error
             self._stopping.wait(wait * random.uniform(0.5, 1.0))  # many must not come back at once
             wait = min(wait * 2, _BACKOFF_MAX_S)

@@ -1,4 +1,4 @@
-"""The front page: sources, topics, queries and views as one picture, live, red where it hurts.
+"""The front page: sources, topics, queries and views as one picture, live, red where something is wrong.
 
 Also here: the picture of the flow in the browser: gives picture.js what to draw, whenever that has changed.
 
@@ -33,7 +33,7 @@ HURTING_MOST = 6
 
 
 def show(visit: Visit) -> None:
-    elements.heading("Flow", "What comes in, what becomes of it, and where it hurts.")
+    elements.heading("Flow", "What comes in, what becomes of it, and where something is wrong.")
     shown = _Shown(visit)
     keep(Looking(visit.context).look, shown.draw, EVERY_S)
 
