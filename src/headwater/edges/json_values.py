@@ -23,6 +23,7 @@ _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _SOME_STRINGS = re.compile(rb'(?:[^"]*+"(?:[^"\\]|\\.)*+"){1,1000}+', re.DOTALL)
 _BEGIN = b",:[{"
 _ANY = msgspec.json.Decoder()
+_RAW = msgspec.json.Decoder(msgspec.Raw)
 _NONE = msgspec.Raw()
 _LEVELS_MAX = 256
 
@@ -30,6 +31,19 @@ _LEVELS_MAX = 256
 def kept(said: object) -> bytes:
     """JSON that waits in memory with many others: what `orjson` gives out keeps its buffer of 4 KiB."""
     return memoryview(orjson.dumps(said)).tobytes()
+
+
+def is_json(text: bytes) -> bool:
+    """Whether it is a value; of a large text the values in it are not made."""
+    try:
+        if len(text) <= VALUES_MAX:
+            orjson.loads(text)
+        else:
+            text.decode()
+            _RAW.decode(text)
+    except (orjson.JSONDecodeError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
 
 
 def many(text: bytes) -> str | None:

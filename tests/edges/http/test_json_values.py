@@ -13,12 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.exceptions import HTTPException
 
+from headwater.browse.decoder import Decoder
 from headwater.client.errors import BadRequest
+from headwater.client.records import Record
 from headwater.edges import json_values
 from headwater.edges.drafts import Ask, drafts_of
 from headwater.edges.errors import Invalid
+from headwater.edges.feeds.bodies import of_record, of_row
 from headwater.edges.hooks.signatures import text_at
 from headwater.edges.rest import formats
+from headwater.edges.rest.records_out import _field as member
 from headwater.edges.schemas import Schema, Schemas
 
 BYTES = 4_000_000
@@ -154,3 +158,13 @@ def test_a_value_with_too_many_others_in_it_is_refused_before_its_end_is_looked_
     opened = "[" + "[]," * json_values.VALUES_MAX
     with pytest.raises(ValueError, match="1000000 values in one record"):
         json_values.end_of(opened, 0)
+
+
+@pytest.mark.parametrize("value", [EMPTY, EMPTY[:-1]])
+def test_a_record_is_shown_without_its_values_being_made(value: bytes):
+    """Posted as sixteen packed kilobytes, each reader of it took 400 MB."""
+    record = Record("t", 0, 0, 0, None, value, [])
+    for show in (of_record, of_row, lambda each, _: member("value", each.value, "json")):
+        most, found = peak(lambda show=show: show(record, Decoder()))
+        assert most < 15 * BYTES  # eight times a text for its escapes is what `orjson` sets aside
+        assert found

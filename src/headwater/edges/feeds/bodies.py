@@ -90,13 +90,10 @@ def _field(
     """`json_begins`: letters with which JSON is looked for. A key 17 is a text: so it was given."""
     if data is None:
         return {name: None}
-    if data[:1] and data[:1] in json_begins:
-        try:
-            orjson.loads(data)
-        except orjson.JSONDecodeError:
-            pass  # text that begins like JSON
-        else:
-            return {name: orjson.Fragment(data.translate(_ON_ONE_LINE))}
+    if data[:1] and data[:1] in json_begins and json_values.is_json(data):
+        return {name: orjson.Fragment(data.translate(_ON_ONE_LINE))}
+    if len(data) > json_values.VALUES_MAX and data[:1] != b"\0":  # too large to be looked into
+        return _large(name, data)
     shown = decoder.decode(data, topic)
     if shown.kind == "hex":
         return {f"{name}_hex": shown.value}
@@ -106,12 +103,18 @@ def _field(
     return {name: shown.text}
 
 
+def _large(name: str, data: bytes) -> dict[str, str]:
+    """Of no schema, and no JSON."""
+    try:
+        return {name: data.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_hex": data.hex()}
+
+
 def _to_the_letter(data: bytes) -> orjson.Fragment | None:
     """JSON behind the five bytes that name its schema."""
     body = data[PREFIX_BYTES:]
-    try:
-        orjson.loads(body)
-    except orjson.JSONDecodeError:
+    if not json_values.is_json(body):
         return None  # NaN, which only Python's parser takes
     return orjson.Fragment(body.translate(_ON_ONE_LINE))
 

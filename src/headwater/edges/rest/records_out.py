@@ -17,6 +17,7 @@ import base64
 import orjson
 
 from headwater.client.records import Record
+from headwater.edges import json_values
 from headwater.edges.rest.answers import V2, Json
 
 FORMATS = ("binary", "json", "string")
@@ -68,12 +69,8 @@ def _field(name: str, data: bytes | None, format: str) -> Json:
         return {name: None}
     if format == "binary":
         return {name: _text(data)}
-    if format == "json":
-        try:
-            orjson.loads(data)
-            return {name: orjson.Fragment(data)}
-        except orjson.JSONDecodeError:
-            pass
+    if format == "json" and json_values.is_json(data):
+        return {name: orjson.Fragment(data)}
     if format == "string" or name == "key":
         try:
             return {name: data.decode()}
