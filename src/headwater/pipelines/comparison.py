@@ -4,11 +4,15 @@ Called by `verify_job` with what a view must hold and what it holds. Each row ha
 into one of many ranges of its own hash. Ranges whose count and sums agree are equal; of the others, rows with
 the same key are set side by side, and only those that differ leave Spark. Rows with one key are numbered and
 meet number by number, so a second one is a row too many.
+
+What floating-point numbers add up to depends on the order of the addition, which is Spark's own: where a view
+aggregates, two of them that differ by no more than that (`ROUNDING`) are one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headwater.views import order
@@ -17,21 +21,30 @@ from headwater.views.targets.contract import Kind, Shape
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 RANGES = 4096
 NAMED_MOST = 100_000
 """Of more differences only the count is told."""
+ROUNDING = {"double": 1e-9, "float": 1e-5}
+"""As a part of the larger one."""
 _HASH, _RANGE, _COPY = "_hash", "_range", "_copy"
 
 
 class Comparison:
     """Both sides with their hashes, and what is found between them."""
 
-    def __init__(self, expected: DataFrame, found: DataFrame, shape: Shape) -> None:
+    def __init__(
+        self,
+        expected: DataFrame,
+        found: DataFrame,
+        shape: Shape,
+        aggregates: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`aggregates`: whether the view does; asked where something differs."""
         from pyspark import StorageLevel
 
-        self.shape = shape
+        self.shape, self._aggregates = shape, aggregates
         self.columns = expected.columns
         appended = shape.kind is Kind.APPEND
         self.key = tuple(shape.schema.names) if appended else shape.key
@@ -86,6 +99,8 @@ class Comparison:
             same = same & mine.eqNullSafe(theirs)
         joined = one.join(other, same, "full_outer")
         unlike = ~F.col(f"e.{_HASH}").eqNullSafe(F.col(f"f.{_HASH}"))
+        if self._aggregates():
+            unlike = unlike & ~F.coalesce(self._are_near(), F.lit(False))
         names = [order.quoted(name) for name in self.columns]
         pairs = joined.where(unlike).select(
             F.when(F.col(f"e.{_HASH}").isNotNull(), F.struct(*(f"e.{n}" for n in names))).alias(
@@ -110,6 +125,24 @@ class Comparison:
             whose = F.when(F.col("f").isNull(), "missing").when(F.col("e").isNull(), "extra")
             counted = pairs.groupBy(whose.otherwise("different").alias("kind")).count().collect()
             self.counts = Counter({row[0]: row[1] for row in counted})
+
+    def _are_near(self) -> Column:
+        """Whether a pair of rows is the same, but for how floating-point numbers were rounded."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        same = F.col(f"e.{_HASH}").isNotNull() & F.col(f"f.{_HASH}").isNotNull()
+        for field in self._expected.schema.fields[: len(self.columns)]:
+            one, other = (
+                _ordered(F.col(f"{side}.{order.quoted(field.name)}"), field.dataType)
+                for side in "ef"
+            )
+            alike = one.eqNullSafe(other)
+            if (part := ROUNDING.get(field.dataType.simpleString())) is not None:
+                largest = F.greatest(F.abs(one), F.abs(other))
+                near = (largest < float("inf")) & (F.abs(one - other) <= largest * part)
+                alike = alike | F.coalesce(near, F.lit(False))
+            same = same & alike
+        return same
 
     def _numbered(self, side: DataFrame) -> DataFrame:
         """The rows of the ranges that differ, those of one key from 1 on."""

@@ -117,6 +117,11 @@ def expected(checking: Checking, position: Position, shape: Shape) -> DataFrame:
     return grouped.where("NOT _row._deleted").select("_row.*").drop("_deleted")
 
 
+def aggregates(checking: Checking) -> bool:
+    """Whether the view adds up rows, in an order that is Spark's own."""
+    return bool({"Aggregate", "Window"} & plan_of(_called(checking, Position())).kinds())
+
+
 def counted(frame: DataFrame) -> DataFrame:
     """Rows without a key: each is its own key, and how often it is there is its value."""
     from pyspark.sql import functions as F  # noqa: N812

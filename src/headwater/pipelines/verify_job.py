@@ -26,7 +26,14 @@ from headwater.pipelines import application
 from headwater.pipelines.comparison import Comparison
 from headwater.pipelines.declarations import View
 from headwater.pipelines.errors import NotVerifiable
-from headwater.pipelines.expected_rows import Checking, checking_of, counted, expected, opened
+from headwater.pipelines.expected_rows import (
+    Checking,
+    aggregates,
+    checking_of,
+    counted,
+    expected,
+    opened,
+)
 from headwater.pipelines.stores import kind_of
 from headwater.pipelines.view_job import view_job
 from headwater.views import order
@@ -87,7 +94,7 @@ def verify(checking: Checking, *, repair: bool = False) -> Report:
         folder = scratch.enter_context(tempfile.TemporaryDirectory(prefix="headwater-verify-"))
         applied, found = _taken(checking, target, Path(folder))
         checking.say(f"the view is at {applied.position}")
-        pair = Comparison(expected(checking, applied.position, shape), found, shape)
+        pair = _compared(checking, applied.position, found, shape)
         scratch.callback(pair.forget)
         report = Report(
             view=shape.view,
@@ -116,6 +123,11 @@ def verify(checking: Checking, *, repair: bool = False) -> Report:
             )
         )
     return replace(report, repaired=repaired, seconds=time.monotonic() - began)
+
+
+def _compared(checking: Checking, position: Position, found: DataFrame, shape: Shape) -> Comparison:
+    wanted = expected(checking, position, shape)
+    return Comparison(wanted, found, shape, lambda: aggregates(checking))
 
 
 # ---- the two sides -------------------------------------------------------------------------------

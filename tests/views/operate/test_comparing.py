@@ -55,6 +55,22 @@ def test_maps_in_another_order_and_both_zeros_are_the_same_at_any_depth(
     pair.forget()
 
 
+def test_numbers_of_an_aggregate_may_be_rounded_otherwise_and_no_more(spark: SparkSession):
+    numbers = [0.1 + 0.2, 1.0, None, 0.0, *map(float, ("inf", "inf", "nan", "nan"))]
+    others = [0.3, 1.001, 0.0, 1e-300, *map(float, ("5", "-inf", "1", "nan"))]
+    fit = shape(schema=pa.schema([("id", pa.int64()), ("f", pa.float64())]))
+    one, other = (
+        spark.createDataFrame(list(enumerate(each)), "id LONG, f DOUBLE")
+        for each in (numbers, others)
+    )
+    exact = Comparison(one, other, fit)
+    assert sorted(each.key["id"] for each in exact.differences) == [0, 1, 2, 3, 4, 5, 6]
+    near = Comparison(one, other, fit, lambda: True)
+    assert sorted(each.key["id"] for each in near.differences) == [1, 2, 3, 4, 5, 6]
+    exact.forget()
+    near.forget()
+
+
 def test_every_nan_is_one_key_and_so_are_both_zeros():
     fit = shape(schema=pa.schema([("id", pa.float64()), ("n", pa.int64())]))
     right = [{"id": float("nan"), "n": 1}, {"id": 0.0, "n": 2}]

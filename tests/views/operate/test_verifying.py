@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import functions as sf
 
 import headwater as hw
 from headwater.client.position import Position
@@ -117,6 +118,27 @@ def test_a_planted_missing_extra_and_changed_row_are_found_by_key_and_repaired(
     expected = [row for row in before if row[0] != 1234]
     assert after == [(11, 1.0, "anew") if row[0] == 11 else row for row in expected]
     assert verify(checking(desk, keyed)).is_right
+
+
+@pytest.mark.soak  # how two rows are compared is among the tests of `comparison`
+def test_a_sum_of_floating_point_numbers_is_right_in_whatever_order_it_was_added(
+    desk: Desk, tmp_path: Path, new_name: Callable[[], str]
+):
+    orders = new_name()
+    desk.log.ensure_topic(orders, {}, partitions=4)
+
+    @hw.view("spent", key="who", to=f"sqlite:{tmp_path / 'shop.db'}")
+    def spent():
+        table = hw.table(orders, schema="id BIGINT, who BIGINT, total DOUBLE", key="id")
+        return table.groupBy("who").agg(sf.sum("total").alias("total"))
+
+    view = DECLARED.views()[-1]
+    desk.send(orders, [change(n, who=n % 4, total=n * 0.1 + 0.01) for n in range(400)])
+    finish(desk, view)
+    assert verify(checking(desk, view)).is_right
+    execute(tmp_path / "shop.db", "UPDATE spent SET total = total + 0.01 WHERE who = 2")
+    report = verify(checking(desk, view))
+    assert [(each.kind, each.key) for each in report.differences] == [("different", {"who": 2})]
 
 
 def test_a_view_over_two_tables_is_computed_from_the_log_as_a_whole(
