@@ -30,6 +30,8 @@ def table_of(entry: Entry) -> str:
     return entry if isinstance(entry, str) else entry["table"]
 
 
+NO_REQUEST = (AttributeError, RecursionError, TypeError, ValueError)
+"""What comes of a message that somebody else has left where requests lie; it must stop no capture."""
 TIMEOUT_S = 15.0
 AT_ONCE = 100
 
@@ -52,10 +54,15 @@ def ask(config: CaptureConfig, tables: list[str], where: str | None = None) -> N
         raise Interrupted(f"the request cannot be left in {topic(config)}: {error}") from error
 
 
-def _entries(request: Any) -> list[Entry]:
-    tables = [str(name) for name in request.get("snapshot", [])]
-    where = request.get("where")
-    return [entry(name, where and str(where)) for name in tables]
+def _entries(content: bytes) -> list[Entry]:
+    try:
+        request = json.loads(content)
+        tables = [str(name) for name in request.get("snapshot", [])]
+        where = str(request.get("where") or "")
+        "".join((*tables, where)).encode()  # half of a character cannot be sent to a database
+    except NO_REQUEST:
+        return []
+    return [entry(name, where) for name in tables]
 
 
 class Requests:
@@ -75,9 +82,9 @@ class Requests:
             for message in self._consumer.consume(AT_ONCE, 0):
                 if message.error() is None:
                     self.offset = (message.offset() or 0) + 1
-                    wanted += _entries(json.loads(message.value() or b"{}"))
-        except (KafkaException, ValueError, TypeError, AttributeError):
-            pass  # the writer finds out about a broker that is away; a strange record asks nothing
+                    wanted += _entries(message.value() or b"{}")
+        except KafkaException:
+            pass  # the writer finds out about a broker that is away
         return wanted
 
     def close(self) -> None:

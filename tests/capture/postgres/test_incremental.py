@@ -120,6 +120,21 @@ def test_a_range_of_rows_is_read_again_and_one_that_no_longer_fits_is_given_up(
     assert sorted(r.key["id"] for r in again) == [10, 12, 14, 16, 18, 20]
 
 
+@pytest.mark.parametrize(
+    "content", ["[" * 100_000, '{"tables": 5}', '{"tables": ["public.t"], "where": "\\ud800"}', "["]
+)
+def test_a_message_that_only_looks_like_a_request_stops_no_capture(
+    setting: Setting, content: str
+) -> None:
+    """Every role of the database may leave one."""
+    setting.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    with setting.running(setting.config("t")) as runner:
+        setting.execute(f"SELECT pg_logical_emit_message(true, 'headwater.snapshot', '{content}')")
+        setting.execute("INSERT INTO t VALUES (1)")
+        setting.caught_up(runner)
+    assert len(setting.read("t")) == 1
+
+
 def test_a_table_that_is_rewritten_as_it_is_read_again_is_not_taken_for_empty(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:

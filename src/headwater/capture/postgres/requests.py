@@ -21,6 +21,7 @@ from headwater.capture.postgres.catalog import Catalog, Table
 from headwater.capture.postgres.connection import Connection, identifier, literal, plain
 from headwater.capture.postgres.pgoutput import LogicalMessage
 from headwater.capture.postgres.relations import Relations, now_text, outbox_place
+from headwater.capture.requests import NO_REQUEST
 from headwater.capture.source import Range, check_range
 
 REQUEST = "headwater.snapshot"
@@ -31,8 +32,10 @@ def parse(content: str) -> tuple[list[str], str, bool] | None:
     try:
         asked = json.loads(content)
         wanted = [str(name) for name in asked.get("tables", [])]
-        return wanted, str(asked.get("where") or ""), bool(asked.get("anew"))
-    except (ValueError, AttributeError):
+        where = str(asked.get("where") or "")
+        "".join((*wanted, where)).encode()  # half of a character cannot be sent to the server
+        return wanted, where, bool(asked.get("anew"))
+    except NO_REQUEST:
         return None
 
 
