@@ -29,6 +29,15 @@ class HeadwaterError(Exception):
         """What went wrong, without the hint, for those who show that in a place of its own."""
         return str(self.args[0]) if self.args else type(self).__name__
 
+    @property
+    def with_hint(self) -> str:
+        """What went wrong and, where something is known, what to do next."""
+        if not self.hint:
+            return str(self)
+        return (
+            f"{self.sentence}{' ' if self.sentence.endswith(('.', '?', '!')) else '; '}{self.hint}"
+        )
+
 
 def missing_package(error: ModuleNotFoundError) -> str:
     """The package to be installed; raises `error` where a module of our own is missing, our own mistake."""

@@ -12,6 +12,7 @@ from headwater import __version__
 from headwater.cli import main
 from headwater.cli.app import COMMANDS
 from headwater.client.errors import BadOption, BadRequest
+from headwater.errors import HeadwaterError
 from tests.cli.inside import Inside
 
 
@@ -62,6 +63,18 @@ def test_an_errors_hint_is_said_once(kind, capsys, monkeypatch):
     monkeypatch.setattr("headwater.cli.app.run", run)
     assert main(["topics"]) == 1
     assert capsys.readouterr().err == "headwater: no such colour; say red\n"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "hint", "said"),
+    [
+        ("it is full", "make room", "it is full; make room"),
+        ("It is full.", "Make room.", "It is full. Make room."),
+        ("it is full", None, "it is full"),
+    ],
+)
+def test_a_hint_follows_the_end_of_a_sentence(sentence, hint, said):
+    assert HeadwaterError(sentence, hint=hint).with_hint == said
 
 
 @pytest.mark.parametrize(

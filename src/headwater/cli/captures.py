@@ -42,8 +42,7 @@ def captures(
             status = asked(from_file(file, name, bootstrap, client_config()))
         except HeadwaterError as error:
             good = False
-            hint = f"; {error.hint}" if error.hint else ""
-            status = {"capture": name, "trouble": f"{error}{hint}"}
+            status = {"capture": name, "trouble": error.with_hint}
         found.append(status)
     if as_json:
         print_json(found)

@@ -65,7 +65,7 @@ def _addresses(section: Section) -> list[str]:
             try:
                 web.check(found, name, files=files)
             except BadIssuer as error:
-                said.append(f"{error.sentence}; {error.hint}")
+                said.append(error.with_hint)
     return said
 
 

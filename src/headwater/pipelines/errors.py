@@ -96,7 +96,7 @@ def is_away(text: str) -> bool:
 def brief(error: BaseException | str) -> str:
     """An error as one line: the last line of a Python traceback, or Spark's own first sentence."""
     if isinstance(error, HeadwaterError):
-        return _with_hint(error)
+        return error.with_hint
     text = str(error).strip()
     # Spark repeats the worker's traceback inside its own message; its last line is the cause.
     if ours := _OURS.findall(text):
@@ -115,10 +115,6 @@ def _first_paragraph(text: str) -> str:
     for mark in ("\n\tat ", "\n\nJVM stacktrace", "\nJVM stacktrace", ";\n", "\n=== ", "\n\n"):
         text = text.split(mark, 1)[0]
     return text.strip()
-
-
-def _with_hint(error: HeadwaterError) -> str:
-    return f"{error.sentence}; {error.hint}" if error.hint else str(error)
 
 
 class SchemaAwaited(PipelineError):

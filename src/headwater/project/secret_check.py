@@ -29,7 +29,7 @@ def missing(project: Project) -> Iterator[tuple[str, str]]:
         try:
             expand(text)
         except MissingSecret as error:
-            yield section, f"{error.sentence}; {error.hint}"
+            yield section, error.with_hint
 
 
 def _named(project: Project) -> Iterator[tuple[str, str]]:

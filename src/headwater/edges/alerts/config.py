@@ -137,7 +137,7 @@ def _about_rule(section: Mapping[str, Any]) -> list[str]:
     try:
         rule = parse(section["when"])
     except HeadwaterError as error:
-        return [f"when: {error.sentence}; {error.hint}"]
+        return [f"when: {error.with_hint}"]
     if found[1] not in ON[type(rule)]:
         fits = " or ".join(f"{each}:NAME" for each in ON[type(rule)])
         return [f"when = {section['when']!r} is about {fits}, not about a {found[1]}"]
@@ -148,7 +148,7 @@ def _about_rule(section: Mapping[str, Any]) -> list[str]:
     try:
         Filter(grep=section.get("grep")).compiled(Decoder())
     except HeadwaterError as error:
-        said.append(f"grep: {error.sentence}; {error.hint}")
+        said.append(f"grep: {error.with_hint}")
     return said
 
 

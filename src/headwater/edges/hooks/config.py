@@ -106,7 +106,7 @@ def secret_complaints(value: object) -> list[str]:
         try:
             found = expand(each)
         except HeadwaterError as error:
-            return [f"secret: {error.sentence}; {error.hint}"]
+            return [f"secret: {error.with_hint}"]
         if not signing_key(found):
             return ["secret: nothing stands behind whsec_; anybody could sign with that"]
     return []

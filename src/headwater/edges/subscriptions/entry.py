@@ -192,7 +192,7 @@ def _where(where: tuple[str, ...]) -> list[str]:
     try:
         Filter(where=where).compiled(Decoder())
     except HeadwaterError as error:
-        return [f"where: {error.sentence}; {error.hint}"]
+        return [f"where: {error.with_hint}"]
     return []
 
 

@@ -122,7 +122,7 @@ def to_complaints(section: Mapping[str, Any]) -> list[str]:
     try:
         url = expand(section["to"])
     except HeadwaterError as error:
-        return [f"to: {error.sentence}; {error.hint}"]
+        return [f"to: {error.with_hint}"]
     complaint = url_complaint(url, allow_private=section.get("allow_private") is True)
     return [] if complaint is None else [f"to: {complaint}"]
 
@@ -133,7 +133,7 @@ def where_complaints(where: object) -> list[str]:
     try:
         Filter(where=tuple(where)).compiled(Decoder())
     except HeadwaterError as error:
-        return [f"where: {error.sentence}; {error.hint}"]
+        return [f"where: {error.with_hint}"]
     return []
 
 
@@ -162,7 +162,7 @@ def _header_complaints(headers: object) -> list[str]:
         try:
             good = isinstance(value, str) and expand(value).isprintable() and value.isascii()
         except HeadwaterError as error:
-            said.append(f"headers: {error.sentence}; {error.hint}")
+            said.append(f"headers: {error.with_hint}")
             continue
         if not good:
             said.append(f"headers: the value of {name} is no plain text")
