@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 
 def test_the_demo_survives_its_kill_and_verifies(headwater, tmp_path: Path):
@@ -39,6 +45,26 @@ def test_without_a_terminal_the_output_is_plain_lines(headwater):
         "Stopping the broker",
     ]
     assert "Durability" in names
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_demo_that_is_ended_early_leaves_nothing_behind(tmp_path: Path, number: signal.Signals):
+    words = [sys.executable, "-u", "-m", "headwater", "demo", "--records", "5000000", "--no-shop"]
+    with subprocess.Popen(
+        words,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as demo:
+        assert demo.stdout is not None and demo.stderr is not None
+        next(line for line in demo.stdout if line.startswith("Producing"))
+        assert list(tmp_path.glob("headwater-demo-*"))
+        demo.send_signal(number)
+        demo.stdout.read()
+        assert "Traceback" not in demo.stderr.read()
+    assert demo.returncode == 130
+    assert not list(tmp_path.glob("headwater-demo-*"))
 
 
 def test_a_folder_that_cannot_be_used_is_one_sentence(headwater, tmp_path: Path):

@@ -7,6 +7,7 @@ step elsewhere), prints the summary, and leaves with 0 only if everything matche
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -77,7 +78,7 @@ def demo(
 
     Example: headwater demo --seconds 60 --data data/demo
     """
-    _check(durability, database)
+    _prepare(durability, database)
     from headwater.cli.demo_view import audience_for, print_summary
     from headwater.project.demo import Plan, run
 
@@ -108,11 +109,13 @@ def _temporary() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="headwater-demo-")
 
 
-def _check(durability: str, database: str | None) -> None:
+def _prepare(durability: str, database: str | None) -> None:
     if durability not in ("disk", "os"):
         raise typer.BadParameter(f"{durability!r} is not one of disk, os")
     if database is not None and not database.startswith(("postgresql://", "postgres://")):
         raise typer.BadParameter("--database takes postgresql://USER:PASSWORD@HOST:PORT/DATABASE")
+    # What it has started is stopped, and its folder removed, as by Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def exit_code(summary: Summary) -> int:

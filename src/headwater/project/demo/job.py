@@ -218,7 +218,10 @@ class _Work:
         return min(STRIDE, int(self._plan.records * share) - self._summary.produced)
 
     def _look(self, patience_s: float = 0.0) -> None:
-        self._producer.poll(patience_s)
+        try:
+            self._producer.poll(patience_s)
+        except SystemError:  # what the client library makes of Ctrl-C within a callback
+            raise KeyboardInterrupt from None
         self._audience.advance(self.notes.acknowledged)
         if self.notes.refusal is not None:
             raise DemoFailed(f"a record was refused: {self.notes.refusal}")
