@@ -24,10 +24,9 @@ from headwater.capture.errors import Interrupted
 from headwater.capture.positions import read_positions
 from headwater.capture.postgres import copy_rows
 from headwater.capture.postgres.catalog import Catalog
-from headwater.capture.postgres.chunks import chunk_query
+from headwater.capture.postgres.chunks import chunk_query, copy_out
 from headwater.capture.postgres.connection import connect
 from headwater.capture.postgres.relations import Relations
-from headwater.capture.postgres.snapshot import copy_out
 from tests.capture.core.reading import Read, _json, fold, read
 from tests.capture.postgres.running import eventually
 from tests.capture.postgres.server import PostgresServer, postgres

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headwater.capture.postgres import table_lock
 from headwater.capture.postgres.catalog import Table
 from headwater.capture.postgres.connection import Connection, identifier, literal, plain
 from headwater.capture.postgres.relations import Relation
 
 CHUNK_BYTES = 1 << 20
 CHUNK_ROWS_MIN, CHUNK_ROWS_MAX = 10, 50_000
+_RUNNING = "SELECT pg_snapshot_xip(pg_current_snapshot())::text"
 _EMPTY_ROWS, _SAMPLE_ROWS, _ROW_HEADER_BYTES = 10_000, 100, 28
 
 
@@ -84,6 +86,26 @@ def chunk_query(
     order = f" ORDER BY {', '.join(identifier(name) for name in key)}" if key else ""
     where = _where(table, key, after, last)
     return f"COPY (SELECT {columns} FROM {table.own_rows}{where}{order}) TO STDOUT"
+
+
+def copy_out(reader: Connection, query: str) -> bytes:
+    with reader.cursor() as cursor, cursor.copy(query) as copy:
+        return b"".join(copy)
+
+
+def copy_chunk(
+    reader: Connection, table: Table, after: list[str] | None, rows: int
+) -> tuple[bytes, list[str] | None, set[int]]:
+    """Its rows and the key of the last (None: nothing is behind it), in a view of its own; and which
+    transactions were still running for it. `rows` 0: about CHUNK_BYTES of them."""
+    reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    try:
+        running = {int(row[0]) & 0xFFFFFFFF for row in reader.execute(_RUNNING).fetchall()}
+        table_lock.lock(reader, table)
+        last = boundary(reader, table, table.key(), after, rows or chunk_rows(reader, table))
+        return copy_out(reader, chunk_query(table, table.key(), after, last)), last, running
+    finally:
+        reader.execute("ROLLBACK")
 
 
 def _where(

@@ -29,19 +29,17 @@ import psycopg
 from headwater.capture.change import Position
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import SourceRefused
-from headwater.capture.postgres import copy_rows, membership, partitions, requests, table_lock
+from headwater.capture.postgres import copy_rows, membership, partitions, requests
 from headwater.capture.postgres.assembly import Assembly
 from headwater.capture.postgres.catalog import Catalog, Table
-from headwater.capture.postgres.chunks import Window, boundary, chunk_query, chunk_rows
+from headwater.capture.postgres.chunks import Window, copy_chunk
 from headwater.capture.postgres.connection import plain
 from headwater.capture.postgres.pgoutput import LogicalMessage
 from headwater.capture.postgres.publication import Admission
 from headwater.capture.postgres.relations import Relation, moment, now_text, outbox_place
-from headwater.capture.postgres.snapshot import copy_out
 from headwater.capture.requests import Entry, entry, table_of
 
 LOW, HIGH = "headwater.low", "headwater.high"
-_RUNNING = "SELECT pg_snapshot_xip(pg_current_snapshot())::text"
 
 
 class Incremental:
@@ -76,6 +74,7 @@ class Incremental:
         assembly.on_redefined = self._redefined
         assembly.on_renamed = self._from_its_first_row
         assembly.on_doubt = lambda table, where: self.queue([entry(table, where)])
+        self.in_log = requests.InLog(config, assembly.note, position)
         # A table that was added since is read while the others go on.
         known, published = position.get("schemas", {}), self._published()
         self.queue([table.collection for table in published if table.collection not in known])
@@ -103,6 +102,9 @@ class Incremental:
 
     def step(self) -> None:
         """Read the next chunk, if one is due; between transactions only."""
+        if wanted := self.in_log.take():
+            readable = self._readable()
+            self.queue([each for each in wanted if table_of(each) in readable])
         if self._window is None and self._state["queue"]:
             self._read()
 
@@ -110,7 +112,7 @@ class Incremental:
         """One of our own messages, at its place in the stream."""
         content = message.content.decode(errors="replace")
         if message.prefix == requests.REQUEST and (asked := requests.parse(content)) is not None:
-            self.queue(self._requested(*asked, message.lsn))
+            self._asked(asked, message.lsn)
         window = self._window
         if window is None or content != window.identity:
             return  # of an earlier run
@@ -125,14 +127,21 @@ class Incremental:
                 self._emit(window)
             self._touched.clear()
 
-    def _requested(self, wanted: list[str], where: str, anew: bool, lsn: int) -> list[Entry]:
+    def _asked(self, asked: requests.Asked, lsn: int) -> None:
+        if asked.has_condition:
+            self._given_up = self.in_log.instead_of(asked.tables)
+        elif asked.in_log:
+            self.in_log.begin()
+        else:
+            readable = self._readable()
+            found = [name for name in asked.tables or readable if name in readable]
+            if asked.anew:
+                self._begin_anew(found, lsn)
+            self.queue([*found])
+
+    def _readable(self) -> list[str]:
         outbox = outbox_place(self._config)
-        places = {(t.namespace, t.name): t.collection for t in self._published()}
-        published = [name for place, name in places.items() if place != outbox]
-        found = [name for name in wanted or published if name in published]
-        if anew:
-            self._begin_anew(found, lsn)
-        return [entry(name, where) for name in found]
+        return [t.collection for t in self._published() if (t.namespace, t.name) != outbox]
 
     def _begin_anew(self, tables: list[str], lsn: int) -> None:
         """Tables that were published just now: what readers have under their names is of earlier ones.
@@ -232,22 +241,13 @@ class Incremental:
         relation = self._relations.of_table(table)
         # One of another key is no place to go on from: `_emit` will find that all is to be read.
         stands = self._assembly.known.stands_as(table.collection, relation.key_form)
-        after, key = self._state["after"] if stands else None, table.key()
+        after = self._state["after"] if stands else None
         with plain():
             self._mark(LOW, identity)
-            self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            try:
-                rows = self._connection.execute(_RUNNING).fetchall()
-                running = {int(row[0]) & 0xFFFFFFFF for row in rows}
-                table_lock.lock(self._connection, table)
-                size = self._config.option("chunk_rows", 0) or chunk_rows(self._connection, table)
-                last = boundary(self._connection, table, key, after, size)
-                data = copy_out(self._connection, chunk_query(table, key, after, last))
-            finally:
-                self._connection.execute("ROLLBACK")
+            chunk = copy_chunk(self._connection, table, after, self._config.option("chunk_rows", 0))
             self.between()
             self._mark(HIGH, identity)
-        self._window = Window(identity, table, relation, data, last, running)
+        self._window = Window(identity, table, relation, *chunk)
 
     def _mark(self, prefix: str, identity: str) -> None:
         # Transactional: only a commit makes the server flush, and send, at once.

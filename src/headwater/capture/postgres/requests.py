@@ -1,18 +1,24 @@
 """Logical messages: what the capture that runs is asked for, through the database's own log (read there by
 `incremental`), and those of others, as records.
 
-{"tables": ["public.orders"], "where": "total > 100"}    read these again
-{"tables": ["public.orders"], "anew": true}              published just now, or with fewer partitions: from
-                                                         the first row, after a truncate event
+{"tables": ["public.orders"]}                  read these again
+{"tables": ["public.orders"], "anew": true}    published just now, or with fewer partitions: from the first
+                                               row, after a truncate event
+{"log": true}                                  look into the topic NAME.requests
+
+Every role of the database may leave one, and conditions are evaluated with the capture's rights: so those lie
+in the log, where only who may write there can leave one.
 """
 
 from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-from headwater.capture.change import Record
+from headwater.capture import requests as in_log
+from headwater.capture.change import Position, Record
 from headwater.capture.config import CaptureConfig
 from headwater.capture.envelope import dumps, quote
 from headwater.capture.errors import Misconfigured
@@ -21,32 +27,89 @@ from headwater.capture.postgres.catalog import Catalog, Table
 from headwater.capture.postgres.connection import Connection, identifier, literal, plain
 from headwater.capture.postgres.pgoutput import LogicalMessage
 from headwater.capture.postgres.relations import Relations, now_text, outbox_place
-from headwater.capture.requests import NO_REQUEST
+from headwater.capture.requests import NO_REQUEST, Entry, Requests
 from headwater.capture.source import Range, check_range
+from headwater.client.log import Log
+from headwater.client.topics import ensure
 
 REQUEST = "headwater.snapshot"
+Note = Callable[[str, int], None]
+"""Keeps something in the position."""
 
 
-def parse(content: str) -> tuple[list[str], str, bool] | None:
-    """Tables, condition, whether from the first row; None: it is somebody else's, under our name."""
+class Asked(NamedTuple):
+    """`tables` empty: all; `has_condition`: which nobody may leave in the database."""
+
+    tables: list[str]
+    anew: bool
+    in_log: bool
+    has_condition: bool
+
+
+def parse(content: str) -> Asked | None:
+    """None: it is somebody else's, under our name."""
     try:
         asked = json.loads(content)
         wanted = [str(name) for name in asked.get("tables", [])]
-        where = str(asked.get("where") or "")
-        "".join((*wanted, where)).encode()  # half of a character cannot be sent to the server
-        return wanted, where, bool(asked.get("anew"))
+        "".join(wanted).encode()  # half of a character cannot be sent to the server
+        return Asked(
+            wanted, bool(asked.get("anew")), bool(asked.get("log")), bool(asked.get("where"))
+        )
     except NO_REQUEST:
         return None
 
 
-def request(
-    connection: Connection, tables: list[str], where: str | None = None, *, anew: bool = False
-) -> None:
+def request(connection: Connection, tables: list[str], *, anew: bool = False) -> None:
     """Tell the capture that runs, through the database's own log."""
-    asked: dict[str, object] = {"tables": tables} | ({} if where is None else {"where": where})
-    asked |= {"anew": True} if anew else {}
+    _emit(connection, {"tables": tables} | ({"anew": True} if anew else {}))
+
+
+def request_rows(connection: Connection, config: CaptureConfig, table: str, where: str) -> None:
+    """The condition into our log, and then a word that it is there."""
+    with Log(config.bootstrap, config.client) as log:
+        ensure(log, in_log.topic(config), 1)
+    in_log.ask(config, [table], where)
+    _emit(connection, {"log": True})
+
+
+def _emit(connection: Connection, asked: dict[str, object]) -> None:
     with plain():
         connection.execute("SELECT pg_logical_emit_message(true, %s, %s)", [REQUEST, dumps(asked)])
+
+
+class InLog:
+    """The topic NAME.requests: looked into from the first word on that it has something, over restarts."""
+
+    def __init__(self, config: CaptureConfig, note: Note, position: Position) -> None:
+        self._config, self._note = config, note
+        self._requests: Requests | None = None
+        if "requests" in position:
+            self.begin(position["requests"])
+
+    def begin(self, offset: int = 0) -> None:
+        if self._requests is None:
+            self._requests = Requests(self._config, offset)
+            self._note("requests", offset)
+
+    def take(self) -> list[Entry]:
+        """What was left since the last time; never waits."""
+        if self._requests is None:
+            return []
+        wanted = self._requests.take()
+        self._note("requests", self._requests.offset)
+        return wanted
+
+    def close(self) -> None:
+        if self._requests is not None:
+            self._requests.close()
+            self._requests = None
+
+    def instead_of(self, tables: list[str]) -> str:
+        return (
+            f"{', '.join(tables) or 'a table'} was not read again: its condition was left in the database, "
+            "where every role may leave one; `headwater capture snapshot --where` leaves it in "
+            f"{in_log.topic(self._config)}"
+        )
 
 
 def ask(
@@ -68,7 +131,10 @@ def ask(
             connection.execute(
                 f"SELECT 1 FROM {published[wanted[0]].own_rows} WHERE {where} LIMIT 0".encode()
             )
-    request(connection, wanted, where)
+    if where is None:
+        request(connection, wanted)
+    else:
+        request_rows(connection, config, wanted[0], where)
     rows = "" if where is None else f" where {where}"
     asked = ", ".join(wanted) or "all tables"
     return f"asked for {asked}{rows}; it begins while the capture runs"

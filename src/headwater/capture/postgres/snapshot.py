@@ -24,7 +24,13 @@ from headwater.capture.change import Batch, Position, Progress, Record
 from headwater.capture.config import CaptureConfig
 from headwater.capture.postgres import copy_rows, table_lock
 from headwater.capture.postgres.catalog import Table
-from headwater.capture.postgres.chunks import CHUNK_BYTES, boundary, chunk_query, chunk_rows
+from headwater.capture.postgres.chunks import (
+    CHUNK_BYTES,
+    boundary,
+    chunk_query,
+    chunk_rows,
+    copy_out,
+)
 from headwater.capture.postgres.connection import Connection, connect, literal, plain
 from headwater.capture.postgres.known_tables import KnownTables
 from headwater.capture.postgres.relations import (
@@ -215,11 +221,6 @@ class Snapshot:
         self.progress = Progress(
             table.collection, self._rows, table.rows_expected, done, len(self._tables)
         )
-
-
-def copy_out(reader: Connection, query: str) -> bytes:
-    with reader.cursor() as cursor, cursor.copy(query) as copy:
-        return b"".join(copy)
 
 
 def read_anew(state: Position, table: str) -> Position:

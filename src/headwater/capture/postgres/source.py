@@ -135,14 +135,10 @@ class PostgresSource:
 
     def close(self) -> None:
         self._stop_streaming()
-        if self._snapshot is not None:
-            self._snapshot.close()
-            self._snapshot = None
-        if self._standby is not None:
-            self._standby.close()
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = self._known = None
+        for part in (self._snapshot, self._standby, self._connection):
+            if part is not None:
+                part.close()
+        self._snapshot = self._connection = self._known = None
 
     # ── the first snapshot ─────────────────────────────────────────────────────────────────────
 
@@ -264,6 +260,8 @@ class PostgresSource:
             yield from Stream(replication, assembly, until).batches()
 
     def _stop_streaming(self) -> None:
+        if self._chunks is not None:
+            self._chunks.in_log.close()
         if self._replication is not None:
             self._replication.close()
             self._replication = None
