@@ -114,8 +114,9 @@ def _prepare(durability: str, database: str | None) -> None:
         raise typer.BadParameter(f"{durability!r} is not one of disk, os")
     if database is not None and not database.startswith(("postgresql://", "postgres://")):
         raise typer.BadParameter("--database takes postgresql://USER:PASSWORD@HOST:PORT/DATABASE")
-    # What it has started is stopped, and its folder removed, as by Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # What it has started is stopped, and its folder removed; also where a script began it in the background.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
 
 
 def exit_code(summary: Summary) -> int:
