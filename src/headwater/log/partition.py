@@ -134,11 +134,9 @@ class PartitionLog:
             self._take_snapshot()
         return base_offset
 
-    def _end_transaction(
-        self, data: Buffer, header: BatchHeader, base_offset: int, now_ms: int
-    ) -> None:
+    def _end_transaction(self, data: Buffer, header: BatchHeader, offset: int, now_ms: int) -> None:
         marker = control.read_marker(data)
-        self.producers.end(header, marker, base_offset, self.active.aborted, now_ms)
+        self.producers.end(header, marker, offset, self.active.aborted, now_ms)
 
     def _must_roll(self, header: BatchHeader, now_ms: int) -> bool:
         segment, config = self.active, self.config
@@ -183,8 +181,10 @@ class PartitionLog:
         self._take_snapshot()
 
     def _take_snapshot(self) -> None:
-        self._snapshots.append((self.next_offset, self.producers.to_bytes()))
-        self._since_snapshot = 0
+        """One for a commit, where it first rolls: by its timestamps a client has it roll at each batch."""
+        if not self._snapshots:
+            self._snapshots = [(self.next_offset, self.producers.to_bytes())]
+            self._since_snapshot = 0
 
     def take(self) -> Commit | None:
         """Everything staged until now, as one commit; None if there is nothing."""
@@ -238,8 +238,7 @@ class PartitionLog:
 
     def flush(self) -> None:
         """Stage to durable in one go, for callers without a thread to spare."""
-        commit = self.take()
-        if commit is not None:
+        if (commit := self.take()) is not None:
             commit.run()
             self.finish(commit)
 
@@ -423,6 +422,7 @@ class PartitionLog:
 
     def close(self) -> None:
         """Flush, and save what makes the next start quick."""
+        self._snapshots = []  # the one that counts is of the end
         self._take_snapshot()
         self.flush()
         self.sync()
