@@ -174,7 +174,7 @@ def _end(lost: AbortedTransaction, producers: Producers) -> None:
         known.timestamp,
         known.coordinator_epoch,
     )
-    producers.end_transaction(batches.read_header(marker), known.coordinator_epoch)
+    producers.end_transaction(batches.read_header(marker), max(0, known.coordinator_epoch))
 
 
 def supposed(

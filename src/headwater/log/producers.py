@@ -107,6 +107,7 @@ class Producer:
     timestamp: int = -1
     """When it wrote last, by the broker's clock; of what is replayed, by its records'."""
     coordinator_epoch: int = -1
+    """Of its last marker; -1 if there was none, or a plain batch has brought a newer epoch since."""
     transaction_start: int = -1
     """First offset of the transaction that is open, or -1."""
 
@@ -252,14 +253,11 @@ class Producers:
         if producer.epoch != header.producer_epoch:
             producer.epoch = header.producer_epoch
             producer.packed = b""
-        last_offset = base_offset + header.last_offset_delta
-        stored = _STORED.pack(
-            header.base_sequence,
-            header.last_sequence,
-            base_offset,
-            last_offset,
-            header.max_timestamp,
-        )
+            if not header.is_transactional:
+                producer.coordinator_epoch = -1
+        sequences = header.base_sequence, header.last_sequence
+        offsets = base_offset, base_offset + header.last_offset_delta
+        stored = _STORED.pack(*sequences, *offsets, header.max_timestamp)
         producer.packed = producer.packed[(1 - BATCHES_KEPT) * _STORED.size :] + stored
         producer.timestamp = now_ms if now_ms >= 0 else header.max_timestamp
         if header.is_transactional and producer.transaction_start < 0:

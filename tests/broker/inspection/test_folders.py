@@ -25,7 +25,10 @@ from tests.broker.inspection.world import (
     spoil,
 )
 from tests.broker.serving import serving
+from tests.compat.asking import produce
+from tests.compat.batches import batch
 from tests.compat.transacting import Transactor
+from tests.compat.wire import ErrorCode
 
 CATALOGUE = "__headwater_catalogue-0"
 
@@ -102,6 +105,32 @@ def test_a_broker_gives_no_id_that_a_transactional_id_has_whatever_its_catalogue
     with serving(data) as broker:
         given = [broker.run(broker.broker.catalogue.producer_ids.next()) for _ in range(3)]
         assert given == [held + 1, held + 2, held + 3]
+
+
+def test_an_id_that_a_client_has_made_up_is_no_proof_that_the_catalogue_is_behind(
+    data: Path,
+) -> None:
+    with serving(data) as broker, broker.wire() as wire:
+        broker.create("t")
+        made_up = batch([(None, b"v")], producer=(10**9, 0, 0))
+        assert produce(wire, "t", made_up).error_code is ErrorCode.none
+    assert not checked(data).wrong
+
+
+def test_an_id_that_wrote_in_a_transaction_is_proof_though_no_value_names_it(data: Path) -> None:
+    for number in range(3):
+        with serving(data) as broker, broker.wire() as wire:
+            if not number:
+                broker.create("t")
+            one = Transactor(wire, f"id-{number}").init()
+            one.write("t", b"v")
+            one.end()
+    with serving(data) as broker:
+        broker.run(broker.broker.catalogue._write("producer-ids", {"next": 1}))
+    for folder in data.glob("__transaction_state-*"):
+        shutil.rmtree(folder)
+    found = the("producer-ids-behind", checked(data).wrong)
+    assert f"producer {one.id} " in found.what
 
 
 @pytest.mark.parametrize("number", [0, 1, 3])

@@ -12,8 +12,8 @@ import pytest
 from headwater.log.files import Files
 from tests.broker.disks import HandDisk
 from tests.broker.serving import serving
-from tests.compat.asking import fetch
-from tests.compat.batches import read_batches
+from tests.compat.asking import fetch, produce
+from tests.compat.batches import batch, read_batches
 from tests.compat.transacting import Transactor
 from tests.compat.waiting import until
 from tests.compat.wire import ErrorCode, Wire
@@ -187,3 +187,26 @@ def test_a_transaction_whose_marker_is_lost_with_a_file_ends_as_it_was_decided(
         until(lambda: not log.producers.open_transactions, "the transaction to end")
         until(lambda: log.last_stable_offset() == log.durable_offset, "its marker")
         assert committed(wire, 0) == ([b"value"] if commit else [])
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_a_strangers_plain_batch_ends_no_transaction_of_another_topic(
+    data: Path, was_there: bool
+) -> None:
+    """Anybody may write to a topic of his own under any producer id and epoch."""
+    with serving(data, NEVER) as broker, broker.wire() as wire:
+        broker.create("t")
+        broker.create("chat")
+        one = Transactor(wire, "one").init()
+        if was_there:
+            one.write("chat", b"before")
+            one.end()
+            one.init()
+        one.write("t", b"first")
+        stranger = batch([(None, b"v")], producer=(one.id, 32_000, 0))
+        assert produce(wire, "chat", stranger).error_code is ErrorCode.none
+    with serving(data, NEVER) as broker, broker.wire() as wire:
+        one.wire = wire
+        one.write("t", b"second")
+        one.end()
+        assert committed(wire, 0) == [b"first", b"second"]

@@ -57,7 +57,7 @@ def inspect(
     known: Collection[Transaction],
 ) -> Iterator[Finding]:
     """That it is there, and that its records make sense. `known` have producer ids, used or not."""
-    highest = _highest_id(facts, known)
+    highest, proven = _highest_ids(facts.values(), known)
     directory = folder.root / f"{LOG_NAME}-0"
     if KEY not in folder.partitions:
         yield Finding(
@@ -89,7 +89,7 @@ def inspect(
             offset,
             offset,
         )
-    yield from (*_uncertain(view), *_producer_ids(folder, view, highest))
+    yield from (*_uncertain(view), *_producer_ids(folder, view, highest, proven))
 
 
 def _uncertain(view: CatalogueView) -> Iterator[Finding]:
@@ -106,15 +106,20 @@ def _uncertain(view: CatalogueView) -> Iterator[Finding]:
         )
 
 
-def _highest_id(facts: Mapping[Any, Facts], known: Collection[Transaction]) -> int:
-    """Of all producer ids that somebody has."""
-    found = [each.producer_id_max for each in facts.values()] + [each.highest_id for each in known]
-    return max(found, default=-1)
+def _highest_ids(facts: Iterable[Facts], known: Collection[Transaction]) -> tuple[int, int]:
+    """Of all producer ids that somebody has, and of those that no client can have made up."""
+    given = max((each.highest_id for each in known), default=-1)
+    found = [(each.producer_id_max, each.proven_id_max) for each in facts]
+    highest, proven = (max(each) for each in zip((given, given), *found, strict=True))
+    return highest, proven
 
 
-def _producer_ids(folder: Folder, view: CatalogueView, highest: int) -> Iterator[Finding]:
+def _producer_ids(
+    folder: Folder, view: CatalogueView, highest: int, proven: int
+) -> Iterator[Finding]:
+    """`proven` was given out; `highest` may be an id that a client has made up."""
     at, _ = view.newest.get(producer_ids.KEY, (-1, None))
-    if highest < view.producer_ids_end and view.filled <= at:
+    if proven < view.producer_ids_end and view.filled <= at:
         return
     end = producer_ids.end_beyond(max(highest, view.producer_ids_end))
     yield Finding(

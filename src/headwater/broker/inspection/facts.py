@@ -125,6 +125,9 @@ class Facts:
     began: dict[int, Began] = field(default_factory=dict)
     hidden: list[Hidden] = field(default_factory=list)
     producer_id_max: int = -1
+    """Of all that wrote here, below `MADE_UP`."""
+    proven_id_max: int = -1
+    """Of those that no client can have made up."""
     decisions: Decisions = field(default_factory=Decisions)
     """What the coordinator's log says of transactions, as far as it has been read."""
     idle_markers: int = 0
@@ -133,10 +136,13 @@ class Facts:
     was_read: bool = True
     """False: something could not be read at all."""
 
-    def has_producer(self, producer_id: int) -> None:
+    def has_producer(self, producer_id: int, *, proven: bool) -> None:
         """Anybody may write an id of his own making: the largest are no broker's."""
-        if producer_id < MADE_UP:
-            self.producer_id_max = max(self.producer_id_max, producer_id)
+        if producer_id >= MADE_UP:
+            return
+        self.producer_id_max = max(self.producer_id_max, producer_id)
+        if proven:
+            self.proven_id_max = max(self.proven_id_max, producer_id)
 
     def leave_unread(self, limit: int | None) -> None:
         """A segment could not be read; the next one begins at `limit`, if there is one."""

@@ -201,7 +201,7 @@ class Segments:
     def _producer(self, seen: Whole, found: list[AbortedTransaction], places: set[int]) -> None:
         facts, header = self.facts, seen.header
         producer_id = header.producer_id
-        facts.has_producer(producer_id)
+        facts.has_producer(producer_id, proven=header.is_transactional or header.is_control)
         if not header.is_control:
             facts.producers.update(header, header.base_offset)
             if header.is_transactional and producer_id not in facts.began:

@@ -13,6 +13,7 @@ from headwater.broker.inspection.facts import Facts
 from headwater.broker.inspection.findings import Finding, Severity
 from headwater.broker.inspection.remedy import MoveAside
 from headwater.broker.inspection.segments import unreadable
+from headwater.broker.producer_ids import is_proven
 from headwater.log import extent
 from headwater.log.files import Files
 from headwater.log.producers import Producers
@@ -66,8 +67,8 @@ class Snapshots:
                     "the next start reads more of the log instead",
                 )
                 continue
-            for producer_id in found.by_id:
-                self.facts.has_producer(producer_id)
+            for producer_id, known in found.by_id.items():
+                self.facts.has_producer(producer_id, proven=is_proven(known))
             self.offsets.append(offset)
 
     def believed(self, is_clean: bool) -> int:

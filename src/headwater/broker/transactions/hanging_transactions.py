@@ -21,6 +21,7 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.internal_topic import Staged
 from headwater.broker.partition import Partition
+from headwater.broker.producer_ids import is_proven
 from headwater.broker.transactions import transitions
 from headwater.broker.transactions.markers import Marker, Markers
 from headwater.broker.transactions.state_manager import Overtaken, StateManager
@@ -92,11 +93,12 @@ class HangingTransactions:
         self._adopt(owners)
 
     def _catch_up(self, owners: Owners) -> None:
-        """A value must never be behind the partitions: its markers and its producer would be fenced."""
+        """A value must never be behind the partitions: its markers and its producer would be fenced. An
+        epoch that anybody may have written ends no transaction: it stands in its own partition's way."""
         newest: dict[str, int] = {}
         open_in: dict[str, set[TopicPartition]] = {}
         for known, partition, found in self._seen(owners):
-            if found.epoch > known.epoch:
+            if found.epoch > known.epoch and is_proven(found):
                 newest[known.id] = max(found.epoch, newest.get(known.id, NO_EPOCH))
                 if found.transaction_start >= 0:
                     open_in.setdefault(known.id, set()).add((partition.topic, partition.number))
