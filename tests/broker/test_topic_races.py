@@ -174,3 +174,22 @@ def test_the_catalogue_takes_no_topic_with_fewer_partitions(broker: Serving) -> 
     with pytest.raises(ValueError, match="never shrinks"):
         broker.run(shrink())
     assert catalogue.topics["t"].partitions == 3
+
+
+def test_records_of_a_topic_that_is_being_deleted_are_nobodys_to_delete(data: Path) -> None:
+    """The catalogue does not know it any more, and some of its partitions are still to go."""
+    with serving(data) as broker, broker.wire() as one, broker.wire() as two:
+        broker.create("t", 2)
+        first = broker.broker.topics.partitions["t", 0]
+        broker.run(first.maintenance.acquire())
+        _deleted(one)
+        until(lambda: "t" not in broker.broker.catalogue.topics, "the catalogue to forget it")
+        assert broker.broker.partition("t", 1) is not None
+        topics = [{"name": "t", "partitions": [{"partition_index": 1, "offset": 0}]}]
+        row = two.ask("delete_records", 2, topics=topics, timeout=9000).topics[0].partitions[0]
+        assert row.error_code is ErrorCode.unknown_topic_or_partition
+        assert produce(two, "t", batch(), partition=1).error_code is (
+            ErrorCode.unknown_topic_or_partition
+        )
+        broker.call(first.maintenance.release)
+        assert one.receive()[1].responses[0].error_code is ErrorCode.none

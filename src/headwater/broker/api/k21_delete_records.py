@@ -85,9 +85,10 @@ async def _delete(broker: Broker, topic: str, part: Any, moved: list[_Moved]) ->
 def _move(broker: Broker, topic: str, part: Any, moved: list[_Moved]) -> dict[str, Any]:
     row = {"partition_index": part.partition_index, "low_watermark": -1}
     partition = broker.partition(topic, part.partition_index)
-    if partition is None:
+    known = broker.catalogue.topics.get(topic)
+    if partition is None or known is None:  # of one that is being deleted some are left
         return row | {"error_code": broker.absence(topic, part.partition_index)}
-    if broker.catalogue.topics[topic].is_internal or internal_topics.why_kept(topic):
+    if known.is_internal or internal_topics.why_kept(topic):
         return row | {"error_code": ErrorCode.invalid_topic_exception}
     log = partition.log
     if log.config.compact and not log.config.delete:
