@@ -184,3 +184,24 @@ def test_connections_that_come_too_early_are_closed_but_not_at_once(served: Serv
         set_quota(wire, {"ip": "127.0.0.1"}, connection_creation_rate=None)
         with served.wire() as other:
             assert other.ask("api_versions", 0).api_keys
+
+
+def test_what_a_client_is_measured_by_is_short_however_long_its_name(served: Serving) -> None:
+    """A client id may have 32 KB, and ten thousand meters are kept."""
+    quotas = served.broker.quotas
+
+    def charged() -> float:
+        for number in range(200):
+            wait = quotas.charge("User:u", f"{number}" + "x" * 30_000, 0, (100, 0), 0.0)
+            assert wait.throttle_ms == 0
+        again = quotas.charge("User:u", "7" + "x" * 30_000, 0, (900_000, 0), 0.0)
+        other = quotas.charge("User:u", "7" + "x" * 29_999, 0, (100, 0), 0.0)
+        quotas.mutate("User:u", "8" + "x" * 30_000, 1)
+        assert again.throttle_ms > 0, "it is known again"
+        assert other.throttle_ms == 0, "another has a meter of its own"
+        return sum(len(part) for name in quotas._meters for part in name)
+
+    with served.wire() as wire:
+        limits = {"producer_byte_rate": 10_000.0, "controller_mutation_rate": 5.0}
+        set_quota(wire, {"client-id": None}, **limits)
+        assert served.call(charged) < 202 * 200

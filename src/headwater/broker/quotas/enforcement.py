@@ -8,6 +8,7 @@ not care is held back, too. A fetch above its quota is answered without data, wh
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -24,7 +25,11 @@ THROTTLE_MS_MAX = 2**31 - 1
 METERS_MAX = 10_000
 """Beyond this, meters of clients that have been silent are looked for and dropped."""
 
-_Meters = dict[tuple[str, ...], Any]
+NAME_CHARS_MAX = 64
+"""A client's id may have 32 KB, and thousands of them be made up: of a longer name a digest is kept."""
+
+_Name = tuple[str | bytes, ...]
+_Meters = dict[_Name, Any]
 
 
 class Charge:
@@ -148,7 +153,7 @@ class Quotas:
         limit = self.table.limit(Key.MUTATION, principal.partition(":")[2], client)
         if limit is None:
             return None
-        now, name = self._now(), (Key.MUTATION, *limit.shared_by)
+        now, name = self._now(), _meter_name(Key.MUTATION, limit)
         bucket = self._meters.get(name)
         if bucket is None:
             self._make_room(now)
@@ -169,7 +174,7 @@ class Quotas:
         return min(wait, float(self._seconds * self._count))
 
     def _rate(self, key: Key, limit: Limit) -> Rate:
-        name = (key, *limit.shared_by)
+        name = _meter_name(key, limit)
         rate = self._meters.get(name)
         if rate is None:
             self._make_room(self._now())
@@ -181,3 +186,14 @@ class Quotas:
             self._meters = {name: each for name, each in self._meters.items() if not each.idle(now)}
         if len(self._meters) >= METERS_MAX:  # all of them busy: start to measure anew
             self._meters.clear()
+
+
+def _meter_name(key: Key, limit: Limit) -> _Name:
+    return (
+        key,
+        *(each if len(each) <= NAME_CHARS_MAX else _digest(each) for each in limit.shared_by),
+    )
+
+
+def _digest(name: str) -> bytes:
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
