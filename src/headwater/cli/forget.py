@@ -7,18 +7,13 @@ records out of the log's files).
 from __future__ import annotations
 
 import sys
-from collections.abc import Container
+from collections.abc import Collection, Container
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from headwater.cli import excision
-from headwater.cli.admin import (
-    admin,
-    bootstrap_option,
-    json_option,
-    print_json,
-)
+from headwater.cli.admin import admin, bootstrap_option, json_option, print_json
 from headwater.cli.events import check_installed
 from headwater.cli.properties import client_config, client_settings
 from headwater.client.errors import RequestRefused
@@ -93,8 +88,7 @@ def forget(
         work = excision.Excising(client, bootstrap, subject, why)
         for topic in wanted:
             work.excise(topic)
-        done["tombstones"] = [f"{topic}-{partition}" for topic, partition in reach.places]
-        done["unconfirmed"] = _bury(bootstrap, subject, reach, excised if can else [], work)
+        done |= _bury(bootstrap, subject, reach, excised if can else [], work)
         done |= work.told(done.get("copies", {}))
         done["skipped"] = _skipped(reach, excised, wanted, can)
     _show(done, as_json)
@@ -104,6 +98,8 @@ def forget(
 class _Reach(NamedTuple):
     """Where the subject is."""
 
+    looked: Collection[str]
+    """Topics that were looked into."""
     places: list[tuple[str, int]]
     """Topics and partitions where a record stands under its key, or did in a topic that is to be excised."""
     held: list[str]
@@ -183,27 +179,27 @@ def _reach(
         replies = [f"{topic}.replies" for topic in excised if f"{topic}.replies" in known]
         beside = sorted({*beside, *(letters if excised else ())} - {*excised})
         held = {topic for topic, (_, holds) in found.items() if holds} | {t for t, _ in places}
-        return _Reach(places, sorted(held), beside, replies, letters)
+        return _Reach(found, places, sorted(held), beside, replies, letters)
     finally:
         cluster.close()
 
 
 def _bury(
     bootstrap: str, subject: str, reach: _Reach, excised: list[str], work: excision.Excising
-) -> list[str]:
+) -> dict[str, list[str]]:
     """Send the tombstones, until nothing is left of what owners wrote before they obeyed them.
 
-    The places whose owners have not said that they do.
+    Where, and the places whose owners have not said that they do.
     """
     from headwater.client.cluster import Cluster
     from headwater.events import erasure
     from headwater.events import options as clients
 
-    key, places = subject.encode(), list(reach.places)
-    unconfirmed: set[tuple[str, int]] = set()
+    key, unconfirmed = subject.encode(), set[tuple[str, int]]()
     settings = clients.for_confluent(bootstrap, client_config())
     cluster = Cluster(client_settings(bootstrap))
     try:
+        told = places = sorted({*reach.places, *erasure.taken_out(cluster, reach.looked, key)})
         for number in range(_ROUNDS_MAX):
             offsets = erasure.bury(settings, key, places)
             owned = {
@@ -231,7 +227,8 @@ def _bury(
             places = again
     finally:
         cluster.close()
-    return [f"{topic}-{partition}" for topic, partition in sorted(unconfirmed)]
+    both = {"tombstones": told, "unconfirmed": sorted(unconfirmed)}
+    return {name: [f"{topic}-{n}" for topic, n in each] for name, each in both.items()}
 
 
 def _is_compacted(client: AdminClient, topic: str) -> bool:

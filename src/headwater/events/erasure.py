@@ -8,14 +8,14 @@ row when the tombstone passes; a view in a topic gets one itself, so that compac
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from headwater.client.cluster import Cluster, TopicPartition
 from headwater.client.errors import ClientError
 from headwater.client.partitioner import by_crc32, by_murmur2
 from headwater.client.publisher import Draft, Publisher
-from headwater.events import partition_reader
+from headwater.events import excision_audit, partition_reader
 from headwater.events.acknowledgement import seen
 from headwater.events.derived_topics import source_of
 from headwater.events.errors import EventsError
@@ -72,6 +72,29 @@ def places_of(cluster: Cluster, topic: str, key: bytes) -> list[int]:
     if f"{topic}.answers" in known:  # events have one partitioner
         return [by_murmur2(key, count)]
     return sorted({by_murmur2(key, count), by_crc32(key, count)})
+
+
+def taken_out(cluster: Cluster, topics: Collection[str], key: bytes) -> list[TopicPartition]:
+    """Where excisions took the key's records out, and no tombstone tells those who have read them.
+
+    As after a run that was killed between the two. Where the broker has not said yet in which partitions
+    there were some, those where clients put the key.
+    """
+    found = []
+    for topic, counted in excision_audit.excised(cluster, key).items():
+        if topic in topics:
+            every = cluster.metadata([topic]).topics[topic].leaders
+            places = [(topic, each) for each in counted or places_of(cluster, topic, key)]
+            found += [
+                place for place in places if place[1] in every and _is_bare(cluster, place, key)
+            ]
+    return found
+
+
+def _is_bare(cluster: Cluster, place: TopicPartition, key: bytes) -> bool:
+    """Whether there is no record of this key, not even a tombstone."""
+    pieces = partition_reader.pieces(cluster, place, *partition_reader.ends(cluster, place))
+    return not any(each.key == key for found in pieces for each in found)
 
 
 def bury(
