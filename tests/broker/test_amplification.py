@@ -6,12 +6,14 @@ import struct
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from headwater.broker import bounds, fetch_sessions
-from headwater.broker.api import k03_metadata
+from headwater.broker import bounds, fetch_sessions, once
+from headwater.broker.api import k03_metadata, k32_describe_configs
+from headwater.broker.registry import Context
 from headwater.broker.settings import topic_definitions
 from headwater.wire import guard
 from headwater.wire.writer import uvarint
@@ -23,6 +25,7 @@ from tests.compat.wire import ConnectionClosed, ErrorCode, Wire
 
 MEGABYTE = 1024**2
 LIMIT = 16 * MEGABYTE
+GROUP = 32
 
 
 @pytest.fixture
@@ -109,6 +112,51 @@ def test_too_many_topics_at_once_are_refused_in_a_sentence(broker: Serving, wire
     assert "several" in rows[0].error_message
     rows = wire.ask("create_topics", 7, topics=asked[:50], timeout=9000, validate_only=True).topics
     assert {row.error_code for row in rows} == {ErrorCode.none}
+
+
+class Counted:
+    """A connection that only adds up what is read for it."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def reads(self, size: int) -> None:
+        self.bytes += size
+
+
+def described(broker: Serving, names: list[str], context: Context) -> list[dict[str, Any]]:
+    resources = [
+        SimpleNamespace(resource_type=GROUP, resource_name=name, configuration_keys=None)
+        for name in names
+    ]
+    request = SimpleNamespace(
+        resources=resources, include_synonyms=True, include_documentation=True
+    )
+    found: list[dict[str, Any]] = broker.run(
+        k32_describe_configs.handle(broker.broker, request, context)
+    )["results"]
+    return found
+
+
+def test_groups_without_configs_of_their_own_share_what_is_said_of_them(broker: Serving) -> None:
+    counted = Counted()
+    rows = described(broker, [f"g{n}" for n in range(100)], Context(4, "c", "h", counted))
+    assert len({id(row["configs"]) for row in rows}) == 1
+    written = 100 * len(rows[0]["configs"]) * once.ROW_BYTES
+    assert written <= counted.bytes <= 1.2 * written
+
+
+def test_more_groups_than_an_answer_may_tell_of_are_refused_in_a_sentence(
+    broker: Serving, wire: Wire
+) -> None:
+    (one,) = described(broker, ["g"], Context(4, "c", "h"))
+    last = bounds.DEFAULTS_TOLD_MAX // len(one["configs"]) + 1
+    names = [{"resource_type": GROUP, "resource_name": f"g{n}"} for n in range(last + 1)]
+    rows = wire.ask("describe_configs", 4, resources=names, include_synonyms=True).results
+    assert {row.error_code for row in rows[:last]} == {ErrorCode.none}
+    assert rows[last].error_code is ErrorCode.policy_violation
+    assert "several" in rows[last].error_message
+    assert broker.call(lambda: broker.broker.memory.used["answers"]) == 0
 
 
 def test_decoded_requests_count_as_what_they_take(broker: Serving, wire: Wire) -> None:

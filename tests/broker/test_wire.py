@@ -147,7 +147,9 @@ def test_a_response_is_read_by_kio_as_it_was_meant(key: int, version: int) -> No
     schema: Any = load_response_schema(key, version)
     for seed in range(3):
         entity = filled(schema, Random(seed))
-        frame = b"".join(messages.encode(key, version, CORRELATION_ID, as_handler_says(entity)))
+        said = as_handler_says(entity)
+        frame = b"".join(messages.encode(key, version, CORRELATION_ID, said))
+        assert messages.encode(key, version, CORRELATION_ID, said, is_list=True) == [frame]
         assert struct.unpack_from(">ii", frame) == (len(frame) - 4, CORRELATION_ID)
         # KIP-511: ApiVersions answers with the oldest header, for clients that guessed too high.
         start = 9 if schema.__flexible__ and key != messages.API_VERSIONS else 8

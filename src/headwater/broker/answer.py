@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from headwater.broker.registry import NO_ANSWER, Api, Later, Response
+from headwater.broker.registry import NO_ANSWER, Api, Later, Response, never
 from headwater.record.varint import Buffer
 from headwater.wire import messages
 
@@ -40,4 +40,7 @@ class Answer:
     def encoded(self) -> list[Buffer]:
         header = self.header
         version = max(header.api_version, 0)
-        return messages.encode(header.api_key, version, header.correlation_id, self.body)
+        is_list = self.api.lists is not never
+        return messages.encode(
+            header.api_key, version, header.correlation_id, self.body, is_list=is_list
+        )

@@ -8,6 +8,9 @@ group whose record cannot be written would be refused again and again, with all 
     topic's name                 249 letters    topics          INVALID_TOPIC_EXCEPTION
     topics that one request      1,000          k19             POLICY_VIOLATION
       makes                                     k03             UNKNOWN_TOPIC_OR_PARTITION: ask again
+    configs told of groups and   50,000         k32             POLICY_VIOLATION
+      subscriptions with none
+      of their own
     config's value, also grown   32,767 bytes   settings.alter  INVALID_CONFIG
     ids in groups, client's id   8,000 letters  groups          INVALID_GROUP_ID, INVALID_REQUEST
     names of users, clients,     8,000 letters  k30, k49, k51   INVALID_REQUEST, UNACCEPTABLE_CREDENTIAL
@@ -37,6 +40,8 @@ from collections.abc import Collection
 
 TOPIC_NAME_CHARS_MAX = 249
 TOPICS_MADE_MAX = 1000
+DEFAULTS_TOLD_MAX = 50_000
+"""In one answer: a request may name very many groups that nobody knows, and each would have all of them."""
 CONFIG_VALUE_BYTES_MAX = 0x7FFF
 """Kafka's: a value is written with an int16 length there."""
 NAME_CHARS_MAX = 8_000

@@ -106,6 +106,9 @@ class Context:
     topics_left: Iterator[int] = field(default_factory=lambda: iter(range(TOPICS_MADE_MAX)))
     """One for each topic that the request may still make by the way, whatever slices it is answered in."""
 
+    kept: dict[str, object] = field(default_factory=dict)
+    """What its handler keeps of one slice of the request for the next."""
+
     @property
     def principal(self) -> str:
         """Who asks: `User:NAME`."""

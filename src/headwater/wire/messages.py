@@ -117,10 +117,21 @@ def has_error_code(api_key: int, api_version: int) -> bool:
 
 
 def encode(
-    api_key: int, api_version: int, correlation_id: int, body: Mapping[str, Any]
+    api_key: int,
+    api_version: int,
+    correlation_id: int,
+    body: Mapping[str, Any],
+    *,
+    is_list: bool = False,
 ) -> list[Buffer]:
-    """The whole response frame as a list of buffers, ready for `writelines`."""
+    """The whole response frame as a list of buffers, ready for `writelines`. `is_list`: it may have very
+    many fields and no records, so it is written into one buffer: in pieces it takes twenty times as much."""
     put, header = _response_writer(api_key, api_version)
+    if is_list:
+        whole = bytearray(_pack_i32(0) + _pack_i32(correlation_id) + header)
+        put(whole.extend, body)
+        whole[:4] = _pack_i32(len(whole) - 4)
+        return [whole]
     chunks: list[Buffer] = []
     put(chunks.append, body)
     size = sum(map(len, chunks)) + 4 + len(header)

@@ -3,16 +3,15 @@ client metrics subscriptions.
 
 Each config comes with its value, who set it and, if asked for, the layers below (synonyms) and a
 line of documentation. A broker resource without a name is what was set for all brokers together. A
-password's value is never shown. A group or a subscription that nobody knows has the defaults.
+password's value is never shown. A group or a subscription that nobody knows has the defaults; as anybody
+can name many of those, resources with the same configs share their rows, and an answer tells of so many.
 
 KIP-133 (the API), KIP-226 (synonyms, dynamic broker configs), KIP-412 (loggers), KIP-569 (types,
 documentation), KIP-714 (client metrics), KIP-848 (groups).
 
 Also here: what the config APIs show of a setting: value, who set it, which layers lie below.
-
-DescribeConfigs answers with these entries as they are; CreateTopics may tell a topic's creator the
-same with fewer fields. Names, sources and synonyms must be what Apache Kafka would answer after the
-same history of changes: tools such as `kafka-configs` and Terraform compare them.
+Names, sources and synonyms must be what Apache Kafka would answer after the same history of changes:
+tools such as `kafka-configs` and Terraform compare them.
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.once import once
+from headwater.broker.bounds import DEFAULTS_TOLD_MAX
+from headwater.broker.once import Row, SharedRows, once
 from headwater.broker.registry import Api, Context
 from headwater.broker.settings.alter import Refusal, Resource
 from headwater.broker.settings.definitions import BadValue, Definition, parse, public, render
@@ -39,6 +39,11 @@ if TYPE_CHECKING:
 
 
 RESOURCES_AT_ONCE = 20
+FREELY_NAMED: Mapping[int, str] = {
+    Resource.GROUP: "Group",
+    Resource.CLIENT_METRICS: "Client metrics subscription",
+}
+TOO_MANY = "Too many at once without configs of their own: name them in several requests."
 
 
 def is_much(broker: Broker, request: object) -> bool:
@@ -47,19 +52,21 @@ def is_much(broker: Broker, request: object) -> bool:
 
 
 async def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
-    results: list[dict[str, Any]] = []
+    results: list[Row] = []
+    told = context.kept.setdefault("rows", SharedRows(context))
+    assert isinstance(told, SharedRows)
     for each in once(request.resources, lambda each: (each.resource_type, each.resource_name)):
-        results.append(_described(broker, each, request))
+        results.append(_described(broker, each, request, told))
         if not len(results) % RESOURCES_AT_ONCE:
             await asyncio.sleep(0)  # others may go on
     return {"results": results}
 
 
-def _described(broker: Broker, resource: Any, request: Any) -> dict[str, Any]:
+def _described(broker: Broker, resource: Any, request: Any, told: SharedRows) -> Row:
     code, sentence = ErrorCode.none, ""
-    configs: list[dict[str, Any]] = []
+    configs: list[Row] = []
     try:
-        configs = _configs(broker, resource, request)
+        configs = _configs(broker, resource, request, told)
     except Refusal as refusal:
         code, sentence = refusal.code, str(refusal)
     return {
@@ -71,39 +78,55 @@ def _described(broker: Broker, resource: Any, request: Any) -> dict[str, Any]:
     }
 
 
-def _configs(broker: Broker, resource: Any, request: Any) -> list[dict[str, Any]]:
+def _configs(broker: Broker, resource: Any, request: Any, told: SharedRows) -> list[Row]:
+    kind, name = resource.resource_type, resource.resource_name
     names = resource.configuration_keys or None  # no keys means all of them, as in Kafka
-    if resource.resource_type == Resource.BROKER_LOGGER:
-        if not broker_named(broker, resource.resource_name):
+    if kind == Resource.BROKER_LOGGER:
+        if not broker_named(broker, name):
             raise Refusal(ErrorCode.invalid_request, "Broker id must not be empty")
         return logger_entries(names)
+    own = _own_configs(broker, kind, name)
     documentation = getattr(request, "include_documentation", False)
-    return [
-        entry.as_dict(request.include_synonyms, documentation)
-        for entry in _entries(broker, resource.resource_type, resource.resource_name, names)
-    ]
+
+    def made() -> list[Row]:
+        entries = _entries(broker, kind, name, own, names)
+        return [entry.as_dict(request.include_synonyms, documentation) for entry in entries]
+
+    same = name if kind == Resource.BROKER else frozenset(own.items())
+    is_default = kind in FREELY_NAMED and not own
+    if is_default and told.freely_named > DEFAULTS_TOLD_MAX:
+        raise Refusal(ErrorCode.policy_violation, TOO_MANY)
+    return told.rows((kind, same, names), made, is_default)
 
 
-def _entries(broker: Broker, kind: int, name: str, names: Any) -> list[Entry]:
+def _own_configs(broker: Broker, kind: int, name: str) -> Mapping[str, str]:
     if kind == Resource.TOPIC:
         check_topic_name(name)
         topic = broker.catalogue.topics.get(name)
         if topic is None:
             raise Refusal(ErrorCode.unknown_topic_or_partition, "")
-        return topic_entries(broker.settings, topic.configs, names)
+        return topic.configs
+    if kind in FREELY_NAMED and not name:
+        raise Refusal(ErrorCode.invalid_request, f"{FREELY_NAMED[kind]} name must not be empty")
+    if kind == Resource.GROUP:
+        return broker.catalogue.group_configs.get(name, {})
+    if kind == Resource.CLIENT_METRICS:
+        return broker.catalogue.client_metrics.get(name, {})
+    return {}
+
+
+def _entries(
+    broker: Broker, kind: int, name: str, own: Mapping[str, str], names: Container[str] | None
+) -> list[Entry]:
+    if kind == Resource.TOPIC:
+        return topic_entries(broker.settings, own, names)
     if kind == Resource.BROKER:
         entries = broker_entries if broker_named(broker, name) else default_entries
         return entries(broker.settings, names)
     if kind == Resource.GROUP:
-        if not name:
-            raise Refusal(ErrorCode.invalid_request, "Group name must not be empty")
-        own = broker.catalogue.group_configs.get(name, {})
         return group_entries(broker.settings, own, names)
     if kind == Resource.CLIENT_METRICS:
-        if not name:
-            sentence = "Client metrics subscription name must not be empty"
-            raise Refusal(ErrorCode.invalid_request, sentence)
-        return subscription_entries(broker.catalogue.client_metrics.get(name, {}), names)
+        return subscription_entries(own, names)
     raise unknown_resource(kind)
 
 
