@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from headwater.log import checkpoints
 from headwater.log.aborted_transactions import AbortedTransaction
 from headwater.log.partition import PartitionLog
 from headwater.log.segment import file_name
@@ -132,3 +133,19 @@ def test_a_power_cut_at_any_step_of_such_a_commit_loses_no_producer() -> None:
             assert known(again) == known(whole), f"step {step}, seed {seed}"
             assert {row[0] for row in known(again)[0]} >= {SILENT, BUSY}
     assert step > ROLLS
+
+
+def test_a_producer_is_known_after_a_kill_though_all_but_the_last_segment_are_removed() -> None:
+    """Whose batches lay in front of them: its retry must not be stored again."""
+    disk = new_disk()
+    log = begun(disk)
+    stage_all(log, rolling())
+    log.flush()
+    removed = log.drop_front(len(log.segments) - 1)
+    checkpoints.write_start_offset(disk, FOLDER, log.start_offset)
+    for segment in removed:
+        segment.remove()
+    again, _ = opened(disk.kill(), log.config, recovery_point=log.durable_offset)
+    retry = produced(SILENT, 0, NOW_MS)
+    assert again.check_producer(batches.read_header(retry)) is not None
+    assert known(again) == known(log)

@@ -85,7 +85,7 @@ class PartitionLog:
         self.durable_end = (segments[-1], segments[-1].size)
         self._staged: list[Write] = []
         self._sealed: list[Segment] = []
-        self._snapshots: list[tuple[int, bytes]] = []
+        self._snapshot_is_due = False
         self._unsynced: dict[int, Segment] = {}
         self._syncing: dict[int, Segment] = {}
         """Those that a `sync` in another thread has begun with; never changed, only replaced."""
@@ -131,7 +131,7 @@ class PartitionLog:
                 self.producers.update(header, base_offset, now_ms)
         self._since_snapshot += header.size
         if self._since_snapshot >= SNAPSHOT_BYTES:
-            self._take_snapshot()
+            self._snapshot_is_due = True
         return base_offset
 
     def _end_transaction(self, data: Buffer, header: BatchHeader, offset: int, now_ms: int) -> None:
@@ -178,17 +178,18 @@ class PartitionLog:
         segment = Segment.created(self.files, self.directory, self.next_offset, now_ms)
         self._sealed.append(self.active)
         self.segments = [*self.segments, segment]
-        self._take_snapshot()
+        self._snapshot_is_due = True
 
-    def _take_snapshot(self) -> None:
-        """One for a commit, where it first rolls: by its timestamps a client has it roll at each batch."""
-        if not self._snapshots:
-            self._snapshots = [(self.next_offset, self.producers.to_bytes())]
-            self._since_snapshot = 0
+    def _snapshots(self) -> list[tuple[int, bytes]]:
+        """One for a commit, however often it rolls, and of its end: what is removed in front leaves it."""
+        if not self._snapshot_is_due:
+            return []
+        self._snapshot_is_due, self._since_snapshot = False, 0
+        return [(self.next_offset, self.producers.to_bytes())]
 
     def take(self) -> Commit | None:
         """Everything staged until now, as one commit; None if there is nothing."""
-        if not (self._staged or self._sealed or self._snapshots):
+        if not (self._staged or self._sealed or self._snapshot_is_due):
             return None
         commit = Commit(
             self.files,
@@ -197,11 +198,11 @@ class PartitionLog:
             self.txn_indexes,
             merged(self._staged),
             self._sealed,
-            self._snapshots,
+            self._snapshots(),
         )
         if commit.snapshots:
             commit.aborting = [segment for segment in self.segments if segment.aborted]
-        self._staged, self._sealed, self._snapshots = [], [], []
+        self._staged, self._sealed = [], []
         if self.config.durability == "disk":
             # Also what was written while durability was "os": durable-offset speaks for all of it.
             written = {segment.base_offset: segment for segment, _, _ in commit.writes}
@@ -422,8 +423,7 @@ class PartitionLog:
 
     def close(self) -> None:
         """Flush, and save what makes the next start quick."""
-        self._snapshots = []  # the one that counts is of the end
-        self._take_snapshot()
+        self._snapshot_is_due = True
         self.flush()
         self.sync()
         self.active.save_indexes(final=True)
@@ -433,7 +433,7 @@ class PartitionLog:
 
     def forget_staged(self) -> None:
         """It was refused."""
-        self._staged, self._sealed, self._snapshots = [], [], []
+        self._staged, self._sealed, self._snapshot_is_due = [], [], False
 
     def abandon(self) -> None:
         """Give back the descriptors, saving nothing; what is staged is forgotten."""

@@ -6,9 +6,7 @@ HEADWATER_STEP=n only that step.
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Iterator
 
 import pytest
 
@@ -25,13 +23,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
 ]
 CELLS = [f"{operation}-{fault}" for operation in OPERATIONS for fault in FAULTS]
-
-
-@pytest.fixture(autouse=True)
-def what_a_kill_has_left_is_collected() -> Iterator[None]:
-    """While it is expected: else it counts as something that the file has left open."""
-    yield
-    gc.collect()
 
 
 def seeds(cell: str) -> range | list[int]:
