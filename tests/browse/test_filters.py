@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from headwater.browse.decoder import Decoder
 from headwater.browse.filters import Filter
 from headwater.client.errors import BadRequest
 from headwater.client.records import Record
+from headwater.schemas.values.codecs import Codec
+from headwater.schemas.values.json import JsonCodec
 
 DECODER = Decoder()
 
@@ -137,3 +141,23 @@ def test_a_path_through_many_names_is_refused_before_any_record_is_looked_at():
 def test_what_only_looks_like_a_number_or_like_json_is_text(condition: str) -> None:
     """One client's condition is looked at in the loop that serves all who follow a topic."""
     assert not keeps(Filter(where=(condition,)), record(b'{"items": [1, 2]}'))
+
+
+@pytest.mark.parametrize("head", [b"", b"\0\0\0\0\x07"])
+def test_a_condition_makes_not_all_values_of_a_record(head: bytes):
+    """Four megabytes of JSON became 400 in memory for everybody who asked for `?where=`."""
+    many = b'{"id":7,"x":[' + b"[]," * 1_300_000 + b"[]]}"
+    tracemalloc.start()
+    keep = Filter(where=("id=7",)).compiled(_ByJson())
+    assert keep is not None and not keep(record(head + many))
+    assert keep(record(head + b'{"id":7,"x":[[],"[],[],[]"]}'))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 10 * len(many)
+
+
+class _ByJson(Decoder):
+    """Every id is that of a JSON Schema."""
+
+    def _codec(self, number: int, topic: str) -> Codec | None:
+        return JsonCodec("true", ())

@@ -9,6 +9,7 @@
 | `text`    | UTF-8                                                  | the text                 |
 | `hex`     | everything else                                        | the digits               |
 
+JSON of very many values (`wire.json_size`) is shown as text: nobody makes them, and it has no fields.
 A number or word alone (`17`, `true`) is JSON and text at once; it is shown as text, with its parsed value.
 Schemas are those of the registry (`schemas.lookup`). A capture without one has put Avro's into the topic
 NAME.avro-schemas (see `capture.avro`): the one for the topic's own prefix is
@@ -25,10 +26,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headwater.client import ranges as reading
-from headwater.client.errors import told
+from headwater.client.errors import BrokerUnreachable, told
 from headwater.client.log import TIMEOUT_S, Log
 from headwater.errors import HeadwaterError
+from headwater.schemas.errors import RegistryError
 from headwater.schemas.values.errors import NotOfItsSchema
+from headwater.wire.json_size import many
 
 if TYPE_CHECKING:
     from headwater.schemas.values.codecs import Codec, Codecs
@@ -64,10 +67,13 @@ _NULL = Shown("null", "null", None)
 
 
 class Decoder:
-    """Remembers schemas. One for as long as its log; for several threads. `log` None: no schemas."""
+    """Remembers schemas. One for as long as its log; for several threads. `log` None: no schemas.
 
-    def __init__(self, log: Log | None = None) -> None:
-        self._log = log
+    `insists`: raises where a registry gives no answer, for who would pass over what he cannot read.
+    """
+
+    def __init__(self, log: Log | None = None, *, insists: bool = False) -> None:
+        self._log, self._insists = log, insists
         self._lock = threading.Lock()
         self._codecs: Codecs | None = None
         self._schemas: dict[int, Codec] = {}
@@ -82,7 +88,7 @@ class Decoder:
             text = data.decode()
         except UnicodeDecodeError:
             return Shown("hex", data.hex(), data.hex())
-        return _text(text)
+        return _text(text, many(data))
 
     def known(self) -> Decoder:
         """The same by the schemas that were asked for before, and no others: it waits for nobody."""
@@ -106,6 +112,8 @@ class Decoder:
         except NotOfItsSchema as error:
             return _hex(data, f"not of its schema {number}: {error.sentence}")
         except HeadwaterError as error:
+            if self._insists and _may_pass(error):
+                raise
             return _hex(data, error.sentence)
         if codec.kind == "json-schema":  # as it was sent: no number loses a digit
             return Shown(codec.kind, " ".join(data[5:].decode().split("\n")), value)
@@ -171,6 +179,8 @@ class Decoder:
 
 
 class _Known(Decoder):
+    _insists = False
+
     def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
 
@@ -178,8 +188,10 @@ class _Known(Decoder):
         return self._decoder.known_codec(number)
 
 
-def _text(text: str) -> Shown:
-    if text[:1] in ("{", "[", '"'):
+def _text(text: str, too_many: str | None) -> Shown:
+    if too_many is not None:
+        return Shown("text", text, text, f"not looked into: {too_many}")
+    if text.lstrip(" \t\n\r")[:1] in ("{", "[", '"'):
         try:
             return Shown("json", " ".join(text.split("\n")), json.loads(text))
         except (ValueError, RecursionError):
@@ -191,4 +203,11 @@ def _text(text: str) -> Shown:
 
 
 def _hex(data: bytes, note: str) -> Shown:
-    return Shown("hex", data.hex(), data.hex(), note)
+    said = data.hex()
+    return Shown("hex", said, said, note)
+
+
+def _may_pass(error: HeadwaterError) -> bool:
+    """Whether the registry may know the schema, and only cannot say so now."""
+    is_ill = isinstance(error, RegistryError) and error.status >= 500
+    return is_ill or isinstance(error, BrokerUnreachable)

@@ -26,7 +26,7 @@ import msgspec
 
 from headwater.client.errors import BadRequest
 from headwater.client.publisher import Draft
-from headwater.edges import json_values
+from headwater.wire import json_size
 
 STRUCTURED = "application/cloudevents+json"
 BATCHED = "application/cloudevents-batch+json"
@@ -246,7 +246,7 @@ def _unquoted(value: str) -> str:
 
 
 def _meant(body: bytes) -> Any:
-    if (why := json_values.many(body)) is not None:
+    if (why := json_size.many(body)) is not None:
         raise NotAnEvent(f"the event is too much: {why}", hint="send less in one event")
     try:
         body.decode()

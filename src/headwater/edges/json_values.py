@@ -2,8 +2,8 @@
 not; pure. Called by what takes bodies apart (`ndjson`, `cloud_events`, `schemas`, `rest.formats`, hooks); and
 values as JSON that waits for clients.
 
-A byte of `[[],[],…]` becomes 24 in Python's memory, and a body may be packed besides: the bytes that came are
-no bound. So what is checked as a whole has `VALUES_MAX` values, and one field is read without the others.
+What is checked as a whole has `VALUES_MAX` values (`wire.json_size` says why), and one field is read without
+the others.
 """
 
 from __future__ import annotations
@@ -16,12 +16,8 @@ from typing import Protocol
 import msgspec
 import orjson
 
-VALUES_MAX = 1_000_000
-"""About 60 MB at most; of a body in many records, of each of them."""
-_MANY = f"it has more than {VALUES_MAX} values"
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
-_SOME_STRINGS = re.compile(rb'(?:[^"]*+"(?:[^"\\]|\\.)*+"){1,1000}+', re.DOTALL)
-_BEGIN = b",:[{"
+from headwater.wire.json_size import MANY, VALUES_MAX, many
+
 _ANY = msgspec.json.Decoder()
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _NONE = msgspec.Raw()
@@ -46,24 +42,6 @@ def is_json(text: bytes) -> bool:
     return True
 
 
-def many(text: bytes) -> str | None:
-    """Why it cannot be looked at as a whole; None where it can."""
-    if len(text) <= VALUES_MAX or _begun(text) <= VALUES_MAX:
-        return None
-    found = place = 0
-    while found <= VALUES_MAX and (some := _SOME_STRINGS.match(text, place)):
-        found += _begun(_STRING.sub(b'""', some[0]))  # a few at a time: each takes memory
-        place = some.end()
-    if found + _begun(text[place:]) <= VALUES_MAX:
-        return None  # they were in texts
-    return _MANY
-
-
-def _begun(text: bytes) -> int:
-    """At least as many values as there are: before each but the first is one of these."""
-    return sum(text.count(bytes((each,))) for each in _BEGIN)
-
-
 def end_of(text: str, place: int) -> int:
     """Of the value that begins there, without making it. Raises ValueError."""
     depth = begun = 0
@@ -72,7 +50,7 @@ def end_of(text: str, place: int) -> int:
         depth += step
         begun += step > 0
         if begun > VALUES_MAX:  # what is behind them is not looked at: a body may be full of them
-            raise ValueError(f"{_MANY} in one record")
+            raise ValueError(f"{MANY} in one record")
         if depth <= 0:
             break
     else:

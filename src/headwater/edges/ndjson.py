@@ -15,6 +15,7 @@ import msgspec
 from headwater.client.errors import BadRequest
 from headwater.edges import json_values
 from headwater.edges.errors import TooLarge
+from headwater.wire import json_size
 
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _ANY = msgspec.json.Decoder()
@@ -126,7 +127,7 @@ def complaints(
 
 def objects(values: Sequence[bytes]) -> tuple[list[Any], dict[int, str]]:
     """What each of them means, and why some mean nothing to us: a number that no float can hold."""
-    failed = {n: why for n, value in enumerate(values) if (why := json_values.many(value))}
+    failed = {n: why for n, value in enumerate(values) if (why := json_size.many(value))}
     if not failed:
         try:
             return _ANY.decode_lines(b"\n".join(values)), {}

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import jsonschema_rs
 import msgspec
 
-from headwater.edges import json_values
 from headwater.project.mistakes import BadProject
 from headwater.schemas.address import registry_of
 from headwater.schemas.client import shared
@@ -32,6 +31,7 @@ from headwater.schemas.lookup import REGISTRY, RegistryLookup, lookup_beside
 from headwater.schemas.values.codecs import Codecs
 from headwater.schemas.values.errors import NotOfItsSchema, SchemaNotFound
 from headwater.schemas.values.header import Json
+from headwater.wire import json_size
 
 if TYPE_CHECKING:
     from headwater.edges.context import Context
@@ -153,7 +153,7 @@ class Subject:
 
     def complaint(self, meant: Json, text: bytes | None = None) -> str | None:
         """By what was sent: what it means to a parser may have lost digits."""
-        if text is not None and (why := json_values.many(text)) is not None:
+        if text is not None and (why := json_size.many(text)) is not None:
             return why
         try:
             self.stored(text)
@@ -197,7 +197,7 @@ class Schemas:
         schema = self._schemas.get(topic)
         if schema is None or value is None:
             return None
-        if (why := json_values.many(value)) is not None:
+        if (why := json_size.many(value)) is not None:
             return why
         try:
             meant = msgspec.json.decode(value)

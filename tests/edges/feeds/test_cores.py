@@ -278,7 +278,7 @@ def test_all_clients_of_a_channel_share_the_bytes_and_one_that_is_full_harms_onl
     slow = Outbox(10, lambda: 0.0)
     made.boxes.update([*boxes, slow])
     for n in range(3):
-        made.publish([(item(n), None)], [*made.boxes], knows_before=False)
+        asyncio.run(made.publish([(item(n), None)], [*made.boxes], knows_before=False))
     assert slow.dropped is not None
     assert {box.size for box in boxes} == {boxes[0].size} != {0}
     firsts = {id(box._chunks[0][0]) for box in boxes}

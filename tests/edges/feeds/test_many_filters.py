@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -71,12 +72,12 @@ async def test_who_joins_while_a_batch_is_told_gets_it_once(
         publish = Channel.publish
 
         def joining(
-            self: Channel, changes: Any, boxes: Sequence[Box], *, knows_before: bool
-        ) -> int:
+            self: Channel, changes: Any, boxes: Sequence[Box], **words: Any
+        ) -> Awaitable[int]:
             if not missed:  # in the middle: what came counts as here, and most have not been told
                 missed.extend(its.recent.behind({0: 0}))
                 its.join(read(where=[f"n!={COUNT - 1}"]), SSE, box, is_state=False)
-            return publish(self, changes, boxes, knows_before=knows_before)
+            return publish(self, changes, boxes, **words)
 
         monkeypatch.setattr(Channel, "publish", joining)
         put(log, name, {"n": -1})
@@ -85,4 +86,31 @@ async def test_who_joins_while_a_batch_is_told_gets_it_once(
         put(log, name, {"n": -2})
         await its.reached({0: 2})
         assert len(box._chunks) == 1 and b"id: 0=2" in box._chunks[0][0]
+    hub.close()
+
+
+async def test_large_values_are_looked_into_beside_the_loop(
+    log: Log, topic: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A megabyte of `[]` became values on the loop, once a record, while everybody waited."""
+    name, hub = topic(), Hub(log, Limits())
+    looked: dict[int, set[int]] = {}
+    chosen = Channel.chosen
+
+    def noted(self: Channel, changes: Any, **words: Any) -> Any:
+        for item, _ in changes:
+            looked.setdefault(item.record.offset, set()).add(threading.get_ident())
+        return chosen(self, changes, **words)
+
+    monkeypatch.setattr(Channel, "chosen", noted)
+    async with AsyncExitStack() as open_ones:
+        sessions = await joined(open_ones, hub, name)
+        its = sessions[0]._feed
+        put(log, name, {"n": -1})
+        await its.reached({0: 1})
+        put(log, name, {"n": -2, "x": [[]] * 200_000})
+        await its.reached({0: 2})
+        assert all(len(each.box._chunks) == 2 for each in sessions)
+    assert looked[0] == {threading.get_ident()}
+    assert threading.get_ident() not in looked[1]
     hub.close()

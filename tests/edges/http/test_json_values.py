@@ -24,6 +24,7 @@ from headwater.edges.hooks.signatures import text_at
 from headwater.edges.rest import formats
 from headwater.edges.rest.records_out import _field as member
 from headwater.edges.schemas import Schema, Schemas
+from headwater.wire import json_size
 
 BYTES = 4_000_000
 EMPTY = b"[" + b"[]," * (BYTES // 3) + b"[]]"
@@ -113,15 +114,15 @@ def test_what_hooks_look_for_is_bounded(tmp_path: Any):
 
 def test_commas_within_texts_are_no_values():
     body = json.dumps({"id": 7, "text": ',:[{"\\' * 400_000}).encode()
-    assert json_values.many(body) is None
+    assert json_size.many(body) is None
     assert drafts_of(ask(JSON, "id"), body, SCHEMA).drafts[0].key == b"7"
 
 
 def test_to_count_values_among_many_texts_takes_little():
     body = b'{"headers":[' + b'{"name":"a"},' * 300_000 + b"0]}"
-    most, found = peak(lambda: json_values.many(body))
+    most, found = peak(lambda: json_size.many(body))
     assert found is None and most < len(body)
-    _, found = peak(lambda: json_values.many(body * 2))
+    _, found = peak(lambda: json_size.many(body * 2))
     assert found == "it has more than 1000000 values"
 
 
@@ -155,7 +156,7 @@ def test_a_field_that_is_there_is_found(value: dict[str, Any], data: st.DataObje
 
 
 def test_a_value_with_too_many_others_in_it_is_refused_before_its_end_is_looked_for():
-    opened = "[" + "[]," * json_values.VALUES_MAX
+    opened = "[" + "[]," * json_size.VALUES_MAX
     with pytest.raises(ValueError, match="1000000 values in one record"):
         json_values.end_of(opened, 0)
 
@@ -168,3 +169,13 @@ def test_a_record_is_shown_without_its_values_being_made(value: bytes):
         most, found = peak(lambda show=show: show(record, Decoder()))
         assert most < 15 * BYTES  # eight times a text for its escapes is what `orjson` sets aside
         assert found
+
+
+def test_json_behind_blanks_is_json():
+    """Posted as JSON, it came back as a text."""
+    for value in (b' {"b": 1} ', b"\r\n\t17\n", b" null"):
+        said = json.loads(of_record(Record("t", 0, 0, 0, None, value, ()), Decoder()))
+        assert said["value"] == json.loads(value)
+    assert Decoder().decode(b"\n[1]").kind == "json"
+    said = json.loads(of_record(Record("t", 0, 0, 0, b" [1]", b" ", ()), Decoder()))
+    assert (said["key"], said["value"]) == ([1], " ")

@@ -22,10 +22,13 @@ from headwater.browse.decoder import Decoder
 from headwater.client.records import Record
 from headwater.edges import json_values
 from headwater.schemas.values.header import PREFIX_BYTES
+from headwater.wire import json_size
 
 POSITION_HEADER = "headwater-position"
 Body = Callable[[Record, Decoder], bytes]
 _JSON_BEGINS = b'{["-0123456789tfn'
+_WHITESPACE = b" \t\n\r"
+"""Before and behind a value of JSON (RFC 8259)."""
 _ON_ONE_LINE = bytes.maketrans(b"\n\r", b"  ")
 """In valid JSON they stand between values only: inside a text they are escaped."""
 
@@ -90,9 +93,10 @@ def _field(
     """`json_begins`: letters with which JSON is looked for. A key 17 is a text: so it was given."""
     if data is None:
         return {name: None}
-    if data[:1] and data[:1] in json_begins and json_values.is_json(data):
+    begin = data.lstrip(_WHITESPACE)[:1]
+    if begin and begin in json_begins and json_values.is_json(data):
         return {name: orjson.Fragment(data.translate(_ON_ONE_LINE))}
-    if len(data) > json_values.VALUES_MAX and data[:1] != b"\0":  # too large to be looked into
+    if len(data) > json_size.VALUES_MAX and data[:1] != b"\0":  # too large to be looked into
         return _large(name, data)
     shown = decoder.decode(data, topic)
     if shown.kind == "hex":

@@ -8,7 +8,7 @@ with the client for ever. A channel whose filter fails ends its own clients, and
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 from headwater.browse.filters import Filter
 from headwater.client.records import Record
@@ -22,6 +22,8 @@ from headwater.edges.feeds.wires import Chunk, Item, Wire
 Box = Outbox[Chunk]
 Bodies = Callable[[Record], bytes]
 Kind = tuple[Filter, str, bool]
+Beside = Callable[[Callable[[], list[Item]]], Awaitable[list[Item]]]
+"""In a thread."""
 DROPPED = counts.counter(
     "headwater_feed_dropped_total", "Clients of changefeeds that were ended", ("why",)
 )
@@ -37,22 +39,32 @@ class Channel:
         self._spoke = False
         self.boxes: set[Box] = set()
 
-    def publish(
-        self, changes: Sequence[Change], boxes: Sequence[Box], *, knows_before: bool
+    async def publish(
+        self,
+        changes: Sequence[Change],
+        boxes: Sequence[Box],
+        *,
+        knows_before: bool,
+        beside: Beside | None = None,
     ) -> int:
         """To those of its boxes that were here when it came; returns how many events there were.
 
-        `knows_before`: a key without an item before had none.
+        `knows_before`: a key without an item before had none. `beside`: where the filter looks at them.
         """
+
+        def choose() -> list[Item]:
+            return list(self.chosen(changes, knows_before=knows_before))
+
         try:
-            return self._put(changes, boxes, knows_before)
+            if beside is None or self._tests.is_empty:
+                return self._put(choose(), boxes)
+            return self._put(await beside(choose), boxes)
         except Exception as error:  # of this filter; the other channels are to be told all the same
             _log.exception("telling %d clients of a changefeed failed", len(self.boxes))
             self._end(f"a mistake of ours: {type(error).__name__}")
             return 0
 
-    def _put(self, changes: Sequence[Change], boxes: Sequence[Box], knows_before: bool) -> int:
-        items = list(self.chosen(changes, knows_before=knows_before))
+    def _put(self, items: list[Item], boxes: Sequence[Box]) -> int:
         self._spoke = self._spoke or bool(items)
         for chunk, size in self.wire.records(items):
             for box in boxes:

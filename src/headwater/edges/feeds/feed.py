@@ -30,6 +30,7 @@ from headwater.edges.feeds.request import Ask, Remembering
 from headwater.edges.feeds.state import Change, Snapshot, State
 from headwater.edges.feeds.wires import Item, Wire
 from headwater.edges.memory_share import MemoryShare
+from headwater.edges.workers import LARGE_BYTES
 from headwater.errors import HeadwaterError
 
 RECENT_BYTES = 4 * 1024**2
@@ -192,11 +193,14 @@ class Feed:
         self._tell_moved()
 
     async def _to_channels(self, changes: list[Change]) -> None:
-        """A few at a time: each has a filter of its own. Who joins meanwhile has what came from `recent`."""
+        """A few at a time: each has a filter of its own, which looks at large values in a thread. Who
+        joins meanwhile has what came from `recent`."""
         knows, turn_s = self._state.is_known, time.monotonic() + TURN_S
+        is_much = sum(len(each.record.value or b"") for each, _ in changes) >= LARGE_BYTES
+        beside = self.readers.run if is_much else None
         self._is_telling = True
         for channel, boxes in [(each, tuple(each.boxes)) for each in self._channels.values()]:
-            told = channel.publish(changes, boxes, knows_before=knows)
+            told = await channel.publish(changes, boxes, knows_before=knows, beside=beside)
             counts.went(channel.wire.name, self.topic, told * len(boxes))
             if time.monotonic() > turn_s:
                 await asyncio.sleep(0)

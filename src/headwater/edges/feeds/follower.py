@@ -23,6 +23,7 @@ from headwater.client.log import SCAN_BYTES, TIMEOUT_S, Log
 from headwater.client.ranges import Detour, Stuck, is_stuck
 from headwater.client.records import record_of
 from headwater.client.tail import PASSING
+from headwater.edges.caller import SENDER
 from headwater.edges.feeds.bodies import Body
 from headwater.edges.feeds.event_ids import Offsets, text_of
 from headwater.edges.feeds.wires import Item
@@ -178,7 +179,8 @@ class Follower:
             self._stopped.set()  # the loop is closed: the process ends
 
     async def _tell_on(self) -> None:
-        """On the loop: one batch after the other, each in its own time."""
+        """On the loop: one batch after the other, each in its own time, with the feed's share of threads."""
+        SENDER.set(f"feed {self._topic}")
         while isinstance(found := await self._coming.get(), Batch):
             try:
                 await self._publish(found)

@@ -30,6 +30,7 @@ from typing import Literal
 from headwater.browse.filters import field_of
 from headwater.edges import json_values
 from headwater.errors import HeadwaterError
+from headwater.wire import json_size
 
 TOLERANCE_S = 300
 SECRET_PREFIX = "whsec_"
@@ -231,7 +232,7 @@ def text_at(body: bytes, path: str) -> str | None:
     a text or a number."""
     names = path.split(".")
     try:
-        is_much = json_values.many(body) is not None
+        is_much = json_size.many(body) is not None
         found = json_values.at(body, names) if is_much else field_of(json.loads(body), names)
         if isinstance(found, str):
             found.encode()  # half a surrogate pair is JSON, and no text

@@ -20,6 +20,7 @@ import msgspec
 
 from headwater.client.publisher import Draft
 from headwater.edges import json_values
+from headwater.wire import json_size
 
 RECORDS_MAX = 100_000
 """Of one request, and its headers: one takes as much memory as a record."""
@@ -91,7 +92,7 @@ def pieces(body: bytes, between: str) -> Iterator[str | Bad]:
     except UnicodeDecodeError as error:
         yield Bad(BAD_JSON, f"the body is no UTF-8: {error.reason} at byte {error.start}")
         return
-    is_much = json_values.many(body) is not None
+    is_much = json_size.many(body) is not None
     place = _behind(text, 0, between)
     while place < len(text):
         try:

@@ -16,6 +16,7 @@ from headwater.schemas.model import Imported
 from headwater.schemas.values import exact
 from headwater.schemas.values.errors import NotOfItsSchema
 from headwater.schemas.values.header import Json
+from headwater.wire.json_size import many
 
 _SHOWN = 300
 _BASE = "http://headwater.invalid/"
@@ -64,6 +65,8 @@ class JsonCodec:
         return steps.Steps(self._root)
 
     def decode(self, body: bytes) -> Json:
+        if (why := many(body)) is not None:
+            raise NotOfItsSchema(why)
         try:
             return json.loads(body.decode())
         except (ValueError, RecursionError) as error:
