@@ -15,11 +15,13 @@ import atexit
 import base64
 import http.client
 import json
+import math
 import ssl
 import threading
+import time
 from collections.abc import Mapping
 from functools import lru_cache
-from urllib.parse import quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from headwater.client.errors import BrokerUnreachable
 from headwater.errors import HeadwaterError
@@ -46,15 +48,8 @@ class RegistryClient:
             raise BadAddress(
                 f"{self.url!r} is no address of a registry", hint="as in http://127.0.0.1:8081"
             )
-        self.address = urlunsplit(
-            (
-                self._parts.scheme,
-                self._parts.netloc.rpartition("@")[2],
-                self._parts.path.rstrip("/"),
-                "",
-                "",
-            )
-        )
+        place, path = self._parts.netloc.rpartition("@")[2], self._parts.path.rstrip("/")
+        self.address = f"{self._parts.scheme}://{place}{path}"
         """Without a login, for others to ask by."""
         self._tls = ssl.create_default_context(cafile=ca) if self._parts.scheme == "https" else None
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
@@ -64,6 +59,8 @@ class RegistryClient:
         self._lock = threading.Lock()
         self._connection: http.client.HTTPConnection | None = None
         self._known: dict[tuple[str, int], Schema] = {}
+        self._failed_s, self._why = -math.inf, ""
+        """When it last gave no answer."""
 
     def __enter__(self) -> RegistryClient:
         return self
@@ -151,7 +148,10 @@ class RegistryClient:
         given = {key: _word(value) for key, value in query.items() if value not in (None, False)}
         place = self._parts.path.rstrip("/") + path + (f"?{urlencode(given)}" if given else "")
         data = None if body is None else json.dumps(body).encode()
+        asked_s = time.monotonic()
         with self._lock:
+            if asked_s <= self._failed_s:
+                raise self._unreachable  # we waited for one without an answer: to ask again tells no more
             status, answer = self._answered(method, place, data)
         try:
             found: object = json.loads(answer)
@@ -205,8 +205,13 @@ class RegistryClient:
             self._connection = None
 
     def _away(self, error: Exception) -> BrokerUnreachable:
+        self._failed_s, self._why = time.monotonic(), str(error)
+        return self._unreachable
+
+    @property
+    def _unreachable(self) -> BrokerUnreachable:
         return BrokerUnreachable(
-            f"the registry at {self.url} does not answer: {error}",
+            f"the registry at {self.url} does not answer: {self._why}",
             hint="is it running? headwater schemas serve, or [schemas] in headwater.toml",
         )
 

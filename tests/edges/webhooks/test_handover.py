@@ -35,8 +35,8 @@ class Listener:
     async def let_go(self, places: Iterable[Place]) -> None:
         self._place = None
 
-    def feed(self, records: Iterable[Record]) -> None:
-        self.fed += [record.offset for record in records]
+    def feed(self, records: Iterable[tuple[Record, bool]]) -> None:
+        self.fed += [record.offset for record, _ in records]
 
     def full(self) -> set[Place]:
         return {self._place} if self.is_full and self._place is not None else set()

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from headwater.client.errors import InstanceFenced
@@ -56,7 +58,8 @@ class Follower:
             raise self._fenced
         said, instance = await asyncio.to_thread(self._prepare)
         judge = self._judge = Judge(self._alert.name, said)
-        looker = _Looker(self._make(judge), self._appender)
+        thread = ThreadPoolExecutor(1, thread_name_prefix=self.name)
+        looker = _Looker(self._make(judge), self._appender, thread)
         group = GROUP + self._alert.name
         member = Member(self._log, group, instance, looker)
         looker.commit = member.commit
@@ -72,6 +75,7 @@ class Follower:
             await asyncio.gather(working, return_exceptions=True)
             member.close()
             await asyncio.gather(reading, return_exceptions=True)
+            thread.shutdown(wait=False)
 
     def _prepare(self) -> tuple[notices.Said, str]:
         held = self._log.ranges(self._alert.about)
@@ -85,10 +89,11 @@ class Follower:
 
 
 class _Looker:
-    """Listens to the member; looks at what it feeds, tells, commits."""
+    """Listens to the member; looks at what it feeds, tells, commits. `thread`: where it looks, for it may
+    wait for a registry."""
 
-    def __init__(self, looking: Looking, appender: Appender) -> None:
-        self._looking, self._appender = looking, appender
+    def __init__(self, looking: Looking, appender: Appender, thread: Executor) -> None:
+        self._looking, self._appender, self._thread = looking, appender, thread
         self.commit: Callable[[Mapping[Place, Note]], Any] | None = None
         self._waiting: list[Record] = []
         self._positions: dict[Place, int] = {}
@@ -108,7 +113,8 @@ class _Looker:
 
     async def _look(self) -> None:
         records, self._waiting = self._waiting, []
-        found = self._looking.look(records, int(time.time() * 1000))
+        look = partial(self._looking.look, records, int(time.time() * 1000))
+        found = await asyncio.get_running_loop().run_in_executor(self._thread, look)
         if found:
             await self._appender.append(notices.TOPIC, [each.draft() for each in found])
         for record in records:
@@ -142,8 +148,8 @@ class _Looker:
             self._positions.pop(place, None)
             self._committed.pop(place, None)
 
-    def feed(self, records: Iterable[Record]) -> None:
-        self._waiting += records
+    def feed(self, records: Iterable[tuple[Record, bool]]) -> None:
+        self._waiting += (record for record, _ in records)
         self._fed.set()
 
     def full(self) -> set[Place]:

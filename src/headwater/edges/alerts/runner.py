@@ -42,7 +42,7 @@ def started(context: Context, name: str, section: Mapping[str, Any]) -> list[Ser
 
 def _looking(alert: Alert, context: Context) -> Service:
     log, appender, rule = context.log, context.appender, alert.rule
-    decoder = Decoder(log)
+    decoder = Decoder(log, insists=True)
     keep = alert.filter.compiled(decoder)
     if isinstance(rule, Aggregate):
         return Counter(alert, log, appender)

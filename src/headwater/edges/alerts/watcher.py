@@ -67,7 +67,7 @@ class Counter:
         self.name = f"alerts.{alert.name}"
         self._alert, self._rule = alert, alert.rule
         self._log, self._appender = log, appender
-        self._decoder = Decoder(log)
+        self._decoder = Decoder(log, insists=True)
         self._keep = alert.filter.compiled(self._decoder)
         self._window = Window(alert.rule.window_s)
         self._judge: Judge | None = None

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from headwater.client.records import Keep, Record
+from headwater.client.records import Record
 from headwater.edges.webhooks.account import Account, Note
 from headwater.edges.webhooks.delivery import Delivery, Outcome, Place, Sender, id_of
 from headwater.edges.webhooks.retry import Breaker, Retrying
@@ -65,7 +65,6 @@ class Delivering:
         retrying: Retrying,
         parallel: int,
         *,
-        keep: Keep | None = None,
         again: str | None = None,
         chance: Callable[[], float] = random.random,
         clock: Callable[[], float] = time.monotonic,
@@ -74,7 +73,7 @@ class Delivering:
         self.breaker = Breaker(retrying)
         self.held_bytes = 0
         self._outside, self._retrying = outside, retrying
-        self._keep, self._again, self._chance, self._clock = keep, again, chance, clock
+        self._again, self._chance, self._clock = again, chance, clock
         self._slots = asyncio.Semaphore(parallel)
         self._accounts: dict[Place, Account] = {}
         self._records: dict[Place, dict[int, Record]] = {}
@@ -94,15 +93,14 @@ class Delivering:
         self._records[place], self._tasks[place] = {}, set()
         self._leaving.discard(place)
 
-    def feed(self, records: Iterable[Record]) -> None:
-        """In order. Those of a partition that is no longer ours are left out."""
+    def feed(self, records: Iterable[tuple[Record, bool]]) -> None:
+        """In order, each with whether it is wanted; not those of a partition that is ours no longer."""
         fed: set[Place] = set()
-        for record in records:
+        for record, wanted in records:
             place = (record.topic, record.partition)
             account = self._accounts.get(place)
             if account is None or place in self._leaving:
                 continue
-            wanted = self._keep is None or self._keep(record)
             if account.feed(record.offset, record.key, wanted=wanted):
                 self._records[place][record.offset] = record
                 self.held_bytes += _size(record)

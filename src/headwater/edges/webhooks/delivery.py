@@ -1,7 +1,8 @@
-"""One delivery, how it went, and who carries it out; the words that `deliverer` and its senders share."""
+"""One delivery, how it went, and who carries it out: words that `deliverer`, senders and `member` share."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,6 +32,24 @@ class Outcome:
     retry_after_s: float = 0.0
     is_final: bool = False
     """No further attempt would change it."""
+
+
+class Listener(Protocol):
+    """Who is told what a member reads, on the loop."""
+
+    def assign(self, place: Place, position: int, metadata: str | None) -> None: ...
+
+    async def let_go(self, places: Iterable[Place]) -> None: ...
+
+    def feed(self, records: Iterable[tuple[Record, bool]]) -> None:
+        """Each with whether it is wanted."""
+
+    def full(self) -> set[Place]:
+        """Of these partitions nothing more is to be read for now."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a commit may be asked for soon."""
 
 
 class Sender(Protocol):

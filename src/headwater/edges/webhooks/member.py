@@ -17,10 +17,10 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from headwater.client.errors import InstanceFenced, translated
 from headwater.client.librdkafka import (
@@ -32,11 +32,11 @@ from headwater.client.librdkafka import (
     TopicPartition,
 )
 from headwater.client.log import TIMEOUT_S, Log
-from headwater.client.records import Record, record_of
+from headwater.client.records import Keep, Record, record_of
 from headwater.client.tail import PASSING
 from headwater.edges.webhooks.account import Note
 from headwater.edges.webhooks.deliverer import NotNow
-from headwater.edges.webhooks.delivery import Place
+from headwater.edges.webhooks.delivery import Listener, Place
 
 IDLE_TURN_S = 0.1
 BUSY_TURN_S = 0.01
@@ -51,28 +51,15 @@ _FENCED = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED})
 _log = logging.getLogger("headwater.edges")
 
 
-class Listener(Protocol):
-    """Who is told, on the loop."""
-
-    def assign(self, place: Place, position: int, metadata: str | None) -> None: ...
-
-    async def let_go(self, places: Iterable[Place]) -> None: ...
-
-    def feed(self, records: Iterable[Record]) -> None: ...
-
-    def full(self) -> set[Place]:
-        """Of these partitions nothing more is to be read for now."""
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a commit may be asked for soon."""
-
-
 class Member:
-    """`run` it; whoever listens may then be told."""
+    """`run` it; whoever listens may then be told. `keep`: which records are wanted. It is asked in the
+    member's thread: it may wait for a registry, and takes as long as the values are large."""
 
-    def __init__(self, log: Log, group: str, instance: str, listener: Listener) -> None:
+    def __init__(
+        self, log: Log, group: str, instance: str, listener: Listener, keep: Keep | None = None
+    ) -> None:
         self.group = group
+        self._keep = keep
         self._log, self._instance, self._listener = log, instance, listener
         self._loop = asyncio.get_running_loop()
         self._asked: queue.SimpleQueue[_Commit | None] = queue.SimpleQueue()
@@ -156,7 +143,9 @@ class Member:
         else:
             found = self._some(IDLE_TURN_S)
         if found or self._paused:
-            self._hold(self._on_loop(self._fed(found)))
+            keep = self._keep
+            looked = [(each, keep is None or keep(each)) for each in found]
+            self._hold(self._on_loop(self._fed(looked)))
 
     def _take_commit(self) -> None:
         try:
@@ -197,7 +186,7 @@ class Member:
             return NotNow(str(error))
         return self._told(error, f"committing for {self.group}")
 
-    async def _fed(self, records: list[Record]) -> set[Place]:
+    async def _fed(self, records: list[tuple[Record, bool]]) -> set[Place]:
         self._listener.feed(records)
         return self._listener.full()
 

@@ -101,10 +101,10 @@ class Subscriber:
             outside,
             self._wanted.retrying,
             self._wanted.parallel,
-            keep=self._wanted.filter.compiled(Decoder(self._log)),
             again=self._again,
         )
-        member = Member(self._log, self._wanted.group, instance, delivering)
+        keep = self._wanted.filter.compiled(Decoder(self._log, insists=True))
+        member = Member(self._log, self._wanted.group, instance, delivering, keep)
         working = asyncio.create_task(delivering.run())
         reading = asyncio.create_task(member.run([self._wanted.topic, self._again]))
         try:
