@@ -63,6 +63,17 @@ async def test_one_that_fails_is_started_again_and_says_why(monkeypatch: pytest.
     assert calm.ended
 
 
+async def test_one_that_runs_again_is_no_failing_one(monkeypatch: pytest.MonkeyPatch):
+    """/status told of a failure until the next one came, however long ago it was."""
+    monkeypatch.setattr(services, "FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(services, "CALM_S", 0.05)
+    status = Status()
+    running = asyncio.create_task(run_all([Failing()], status))
+    await _until(lambda: status.of("failing").as_json() == {"state": "running"})
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
 class Counted(Calm):
     name = "bridges.sensors"
     starts = 0

@@ -26,7 +26,7 @@ from headwater.project.troubles import Trouble
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 30.0
 CALM_S = 30.0
-"""One that has run for so long has recovered: its next failure counts as its first."""
+"""One that has run for so long has recovered: nothing troubles it any more."""
 
 REASON_CHARACTERS_MAX = 500
 CONTROL_S = 0.5
@@ -62,6 +62,9 @@ class State:
     last_failure: str | None = None
     facts: Callable[[], Mapping[str, Any]] | None = None
     """What the service itself wants to show: counts, positions."""
+
+    def recovered(self) -> None:
+        self.failures, self.last_failure = 0, None
 
     def as_json(self) -> dict[str, Any]:
         shown: dict[str, Any] = {"state": self.doing}
@@ -106,11 +109,12 @@ async def keep_running(service: Service, state: State, control: Watched | None =
     while True:
         if control is not None:
             await _resumed(service.name, state, control)
-        state.doing, began = "running", time.monotonic()
+        state.doing = "running"
+        calm = asyncio.get_running_loop().call_later(CALM_S, state.recovered)
         try:
             await (service.run() if control is None else _until_asked(service, control))
         except _Asked:
-            state.failures = 0
+            state.recovered()
             continue
         except HeadwaterError as error:
             said = f"{error.sentence} ({error.hint})" if error.hint else str(error)
@@ -120,8 +124,9 @@ async def keep_running(service: Service, state: State, control: Watched | None =
             _log.exception("%s failed", service.name)
         else:
             said = "it ended by itself"
-        calm = time.monotonic() - began > CALM_S
-        state.failures = 1 if calm else state.failures + 1
+        finally:
+            calm.cancel()
+        state.failures += 1
         state.last_failure = said
         state.doing = "waiting"
         await asyncio.sleep(min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** (state.failures - 1)))
