@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -14,15 +15,19 @@ import httpx
 import pytest
 
 from headwater.broker.security.fair_queue import FairQueue
-from headwater.client import groups, publisher
+from headwater.browse.audit import EDGE_CHANGES
+from headwater.client import groups, publisher, ranges
 from headwater.client.log import Log
+from headwater.edges.config import Edges, read
 from headwater.edges.hooks.presets import STANDARD
 from headwater.edges.hooks.signatures import verify
+from headwater.edges.rights import Rights
 from headwater.edges.subscriptions import entry as entries
 from headwater.edges.subscriptions import history, upkeep
 from headwater.edges.subscriptions.directory import Directory
 from headwater.edges.subscriptions.routes import PINGS_MAX
 from headwater.edges.subscriptions.settings import Settings, check
+from headwater.edges.tokens import Need
 from headwater.edges.webhooks import letters
 from tests.edges.running import Running, edges, until
 from tests.edges.webhooks.looking import end_of, has_member
@@ -266,15 +271,78 @@ def test_who_lacks_a_scope_neither_sees_nor_makes_nor_turns_one(log: Log, topic:
 
 
 def test_who_may_only_look_is_not_shown_a_secret_in_the_address(log: Log, topic: Topic):
-    to = "https://receiver.example/?room=1&token=planted"
+    to = "https://receiver.example:8443/services/planted?room=1&token=planted"
     with served(log, tokens=tokens()) as (_, client):
         new = {"name": "mine", "topic": topic(), "to": to, "paused": True}
         made = client.post("/webhooks", json=new, headers=by("ann"))
         assert (made.status_code, made.json()["to"]) == (201, to)
-        for who, seen in (("ann", to), ("bob", to.replace("planted", "***"))):
+        for who, seen in (("ann", to), ("bob", "https://receiver.example:8443/***")):
             assert client.get("/webhooks/mine", headers=by(who)).json()["to"] == seen
             (one,) = client.get("/webhooks", headers=by(who)).json()["webhooks"]
             assert one["to"] == seen
+
+        def audit() -> bytes:
+            return b"".join(_values(log, EDGE_CHANGES))
+
+        until(lambda: b"receiver.example" in audit(), "the audit")
+        assert b"planted" not in audit()
+
+
+def test_a_subscription_ends_with_its_makers_right(log: Log, topic: Topic):
+    """Whose right was taken away had records of the topic sent to him for good."""
+    name, some = topic(), tokens()
+    with receiver(secret=None) as inbox:
+        with edges(log.bootstrap, _of(some)) as running:
+            new = {"name": "his", "topic": name, "to": inbox.url}
+            made = httpx.post(f"{running.url}/webhooks", json=new, headers=by("cat"), timeout=60)
+            assert made.status_code == 201
+            put(log, name, "while he may")
+            until(lambda: inbox.bodies() == [b"while he may"], "the delivery")
+        some["cat"]["read"] = ["nothing"]
+        with edges(log.bootstrap, _of(some)) as running:
+            status = running.context.status.services
+
+            def state() -> Any:
+                return next(
+                    (each for n, each in status.items() if n.startswith("webhooks.his.")), None
+                )
+
+            until(lambda: state() is not None, "what is told of it")
+            assert "cat may not" in (state().trouble or "")
+            put(log, name, "when he may not")
+            # Somebody who may read the topic answers for it from now on, and nothing was lost.
+            with httpx.Client(base_url=running.url, timeout=60) as client:
+                assert client.patch("/webhooks/his", json={}, headers=by("cat")).status_code == 403
+                assert inbox.bodies() == [b"while he may"]
+                assert client.patch("/webhooks/his", json={}, headers=by("ann")).status_code == 200
+                until(lambda: inbox.bodies()[1:] == [b"when he may not"], "the delivery")
+                assert state().doing == "running" and state().trouble is None
+                assert client.delete("/webhooks/his", headers=by("ann")).status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("who", "may"),
+    [("ann", True), ("gone", False), ("", False), ("oidc:kim", True), ("oidc:lee", True)],
+)
+def test_rights_are_those_of_the_file(who: str, may: bool):
+    issuer = {"groups": {"ops": {"admin": ["webhook:*"]}}, "principals": {"kim": {"read": ["x"]}}}
+    some, _ = read({"tokens": tokens()})
+    known = dataclasses.replace(some, oidc=issuer)
+    assert Rights(known).may(who, Need("admin", "webhook:a")) is may
+    assert Rights(Edges()).may(who, Need("admin", "webhook:a"))
+    assert Rights(known).may(who, Need("read", "x")) is (who in ("ann", "oidc:kim"))
+
+
+def _of(some: dict[str, Any]) -> dict[str, Any]:
+    return {"subscriptions": {"key": "${HOOKS_KEY}", "allow_private": True}, "tokens": some}
+
+
+def _values(log: Log, topic: str) -> list[bytes]:
+    if topic not in log.topics():
+        return []
+    return [
+        each.value or b"" for some in ranges.read(log, topic, log.ranges(topic)) for each in some
+    ]
 
 
 REFUSED: list[tuple[dict[str, Any], int]] = [

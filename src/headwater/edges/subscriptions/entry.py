@@ -74,9 +74,14 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def place(self) -> str:
-        """Where it goes, without what may be a secret in it."""
+        """Where it goes, without what may be a secret in it: of many services the path is one."""
         parts = urlsplit(self.to)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/***"
+
+    @property
+    def makers(self) -> set[str]:
+        """Who answers for it: whoever changes it has to have the rights to make it."""
+        return {self.made_by, self.changed_by if self.changed_ms else self.made_by}
 
     @property
     def service(self) -> str:

@@ -32,7 +32,6 @@ from headwater.edges.subscriptions.entry import Entry, Signing, new_id, new_salt
 from headwater.edges.subscriptions.runner import Runner
 from headwater.edges.tokens import Need
 from headwater.edges.webhooks.subscriber import begin_at
-from headwater.secrets import shown
 
 BODY_BYTES_MAX = 64 * 1024
 PINGS_MAX = 4
@@ -199,9 +198,7 @@ class _Routes:
         ends = [each.until_ms for each in entry.secrets[1:] if (each.until_ms or 0) > now_ms()]
         said = {**msgspec.to_builtins(entry), "old_secret_until_ms": ends[0] if ends else None}
         if not may(request, Need("admin", f"webhook:{entry.name}")):
-            said["to"] = shown(
-                entry.to
-            )  # he may look, and has no use for a secret that stands in it
+            said["to"] = entry.place  # he may look, and has no use for a secret that stands in it
         return {key: each for key, each in said.items() if key not in ("secrets", "id", "start")}
 
     def _secret(self, entry: Entry) -> str:

@@ -14,12 +14,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from headwater.browse.filters import Filter
 from headwater.client.records import Record
 from headwater.edges.context import Context
-from headwater.edges.services import keep_running
+from headwater.edges.rights import Rights
+from headwater.edges.services import State, keep_running
 from headwater.edges.subscriptions.directory import Directory, now_ms
 from headwater.edges.subscriptions.entry import Entry, Signing
 from headwater.edges.subscriptions.history import REASON_CHARACTERS, Attempt, History
 from headwater.edges.subscriptions.settings import Settings
 from headwater.edges.subscriptions.upkeep import Upkeep, group_of
+from headwater.edges.tokens import Need
 from headwater.edges.webhooks.delivery import Delivery, Outcome, Sender
 from headwater.edges.webhooks.poster import Poster
 from headwater.edges.webhooks.subscriber import Subscriber, Wanted, forget
@@ -40,6 +42,9 @@ class Runner:
         self.directory = Directory(context.log, context.appender, settings)
         self.directory.heard = self._heard
         self.upkeep = Upkeep(context.log, context.asking)
+        self._rights = Rights(context.edges)
+        self._lapsed: set[str] = set()
+        """Services of those whose makers' rights have ended."""
         self._changed = asyncio.Event()
         self._running: dict[str, tuple[Entry, asyncio.Task[None]]] = {}
         """By the subscription's id."""
@@ -66,7 +71,8 @@ class Runner:
         if not self.directory.is_current:
             return  # what was paused or deleted since must not be delivered for
         there = {each.id: each for each in self.directory.all()}
-        wanted = {id: each for id, each in there.items() if not each.paused}
+        unpaused = {id: each for id, each in there.items() if not each.paused}
+        wanted = {id: each for id, each in unpaused.items() if self._may_go_on(each)}
         over = [
             id
             for id, (entry, _) in self._running.items()
@@ -78,11 +84,27 @@ class Runner:
         await asyncio.gather(*(self._end(id) for id in over))
         for entry in deleted:
             self.upkeep.clear(entry)  # what it made until now, in whichever process it was deleted
+        self._tell_lapsed([each for id, each in unpaused.items() if id not in wanted])
         for id, entry in wanted.items():
             if id not in self._running:
                 state = self._context.status.of(entry.service)
                 task = asyncio.create_task(keep_running(self._subscriber(entry), state))
                 self._running[id] = entry, task
+
+    def _may_go_on(self, entry: Entry) -> bool:
+        """Whether somebody who answers for it could make it now."""
+        needs = (Need("admin", f"webhook:{entry.name}"), Need("read", entry.topic))
+        return any(all(self._rights.may(who, each) for each in needs) for who in entry.makers)
+
+    def _tell_lapsed(self, entries: Iterable[Entry]) -> None:
+        status = self._context.status
+        for name in self._lapsed:
+            status.services.pop(name, None)
+        self._lapsed = {each.service for each in entries}
+        for each in entries:
+            makers = " and ".join(sorted(who or "one without a token" for who in each.makers))
+            said = f"{makers} may not send {each.topic} on any more; PATCH it as somebody who may"
+            status.services[each.service] = State("waiting", 1, said)
 
     async def _end(self, id: str) -> None:
         entry, task = self._running.pop(id)
