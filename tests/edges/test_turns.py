@@ -50,10 +50,15 @@ def test_senders_are_served_in_turn_and_each_has_a_line_that_ends():
 
 
 def waiting(
-    loop: asyncio.AbstractEventLoop, sender: str, key: str, batch_bytes_max: int = 1024**2
+    loop: asyncio.AbstractEventLoop,
+    sender: str,
+    key: str,
+    batch_bytes_max: int = 1024**2,
+    records: int = 1,
 ) -> Waiting:
-    draft = Draft(None, bytes(1000))
-    request = Request("t", key.encode(), "", [draft], draft.batch_bytes, [0], batch_bytes_max)
+    draft = Draft(None, bytes(1000 // records))
+    size = draft.batch_bytes * records
+    request = Request("t", key.encode(), "", [draft] * records, size, [0], batch_bytes_max)
     future: asyncio.Future[Appended] = loop.create_future()
     return Waiting(request, future, sender)
 
@@ -71,6 +76,20 @@ async def test_a_group_has_one_of_each_sender_before_a_second_of_any():
     group = keys(queue.next_group())
     assert group[:4] == ["g0", "o0", "o1", "o2"] and len(group) == GROUP_BATCHES_MAX
     assert group[4:] == [f"g{number}" for number in range(1, GROUP_BATCHES_MAX - 3)]
+
+
+async def test_a_group_is_soon_written_however_much_waits():
+    """Of forty clients of one sender a group had 50,000 records, and each other's request waited for two."""
+    loop, queue = asyncio.get_running_loop(), Queue()
+    for number in range(400):
+        queue.put(waiting(loop, "greedy", f"g{number}", records=200))
+    assert len(queue.next_group()) * 200 <= 5_000
+    queue.put(waiting(loop, "other", "o"))
+    assert keys(queue.next_group())[1] == "o"
+    queue.put(waiting(loop, "large", "l", records=50_000))
+    while "l" not in (found := keys(queue.next_group())):
+        assert found
+    assert found == ["l"]
 
 
 async def test_the_same_key_again_waits_and_holds_up_its_own_sender_only():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -65,6 +66,28 @@ def test_who_sends_many_keys_makes_nobody_elses_forgotten():
     assert index.get(b"late|t|1", now_ms=1_000) is not None and len(index) == 100
     index.tidy(now_ms=20_000)
     assert len(index) == 0
+
+
+def test_however_long_keys_and_entries_are_they_have_a_bound():
+    """A million keys of one writer, in a topic of many partitions, took gigabytes, at each start."""
+    long = Entry("d" * 64, "t" * 249, tuple(Span(p, 10**9, 10**9, 1) for p in range(1_000)))
+    text = long.to_json()
+    index = KeyIndex(window_ms=10_000, most=1_000_000, bytes_most=2_000_000)
+    index.put(b"small|t|1", Entry("d", "t", ()).to_json(), at_ms=0)
+    tracemalloc.start()
+    for number in range(1_000):
+        index.put(b"greedy|t|%d" % number + b"x" * 10_000, text, at_ms=number)
+    used = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert used < 2_500_000
+    assert index.get(b"small|t|1", now_ms=1) is not None
+    assert index.get(b"greedy|t|999" + b"x" * 10_000, now_ms=1_000) == long
+    for number in range(10):
+        index.put(b"greedy|t|same", Entry("d", "t", ()).to_json(), at_ms=number)
+    index.clear()
+    for number in range(10):
+        index.put(b"greedy|t|%d" % number, text, at_ms=number)
+    assert (len(index), index.forgotten_early > 800) == (10, True)
 
 
 async def test_the_same_key_again_gives_the_same_positions_and_stores_nothing(

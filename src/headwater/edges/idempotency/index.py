@@ -12,7 +12,9 @@ most one entry within the window.
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -20,6 +22,11 @@ from headwater.client.publisher import Stored
 from headwater.edges.caller import HOOK
 
 TIDY_MS = 1_000
+BYTES_MOST = 384 * 1024**2
+"""A million of a request in a few partitions; of one in a thousand an entry is a hundred times as long."""
+KEY_BYTES = 200
+"""Of one in memory, beside its entry."""
+_MOMENT_BYTES = 8
 
 
 class Span(NamedTuple):
@@ -70,17 +77,18 @@ def spans_of(places: Iterable[Stored]) -> tuple[Span, ...]:
 
 
 class KeyIndex:
-    """Keys of the last `window_ms`, and of those `most`; kept as bytes, for there may be many.
+    """Keys of the last `window_ms`, of those `most`, in `bytes_most`; kept as bytes, for there may be many.
 
     Where there is no room, whoever has the most loses his oldest: nobody makes others' keys forgotten.
     """
 
-    def __init__(self, window_ms: int, most: int) -> None:
-        self.window_ms, self._most = window_ms, most
-        self._of: dict[bytes, dict[bytes, tuple[int, bytes]]] = {}
-        """By owner; of each, the oldest first."""
+    def __init__(self, window_ms: int, most: int, bytes_most: int = BYTES_MOST) -> None:
+        self.window_ms, self._most, self._bytes_most = window_ms, most, bytes_most
+        self._of: dict[bytes, dict[bytes, bytes]] = {}
+        """By owner and digest of the key, of each the oldest first: when, and the entry."""
+        self._bytes_of: Counter[bytes] = Counter()
         self._greediest: bytes | None = None
-        self._count = 0
+        self._count = self._bytes = 0
         self._tidied_ms: int | None = None
         self.forgotten_early = 0
         """Keys that would have counted still, had there been room."""
@@ -89,19 +97,21 @@ class KeyIndex:
         return self._count
 
     def get(self, key: bytes, now_ms: int) -> Entry | None:
-        found = self._of.get(owner_of(key), {}).get(key)
-        if found is None or found[0] + self.window_ms <= now_ms:
+        found = self._of.get(owner_of(key), {}).get(_digest(key))
+        if found is None or _moment(found) + self.window_ms <= now_ms:
             return None
-        return Entry.from_json(found[1])
+        return Entry.from_json(found[_MOMENT_BYTES:])
 
     def put(self, key: bytes, value: bytes, at_ms: int) -> None:
-        owner = owner_of(key)
-        own = self._of.setdefault(owner, {})
-        self._count += 0 if own.pop(key, None) else 1  # to the end: the oldest come first
-        own[key] = (at_ms, value)
-        while self._count > self._most:
+        owner, name = owner_of(key), _digest(key)
+        if name in self._of.get(owner, {}):
+            self._forget(owner, name)  # to the end: the oldest come first
+        kept = max(0, at_ms).to_bytes(_MOMENT_BYTES) + value
+        self._of.setdefault(owner, {})[name] = kept
+        self._counted(owner, 1, kept)
+        while self._count > self._most or self._bytes > self._bytes_most:
             if self._greediest != owner:  # another's key may be the one too many: look again
-                self._greediest = max(self._of, key=self._size)
+                self._greediest = max(self._of, key=self._bytes_of.__getitem__)
             self._forget(self._greediest)
             self.forgotten_early += 1
 
@@ -111,23 +121,36 @@ class KeyIndex:
             return
         self._tidied_ms = now_ms
         for owner, own in list(self._of.items()):
-            while own and next(iter(own.values()))[0] + self.window_ms <= now_ms:
+            while own and _moment(next(iter(own.values()))) + self.window_ms <= now_ms:
                 self._forget(owner)
 
     def clear(self) -> None:
         self._of.clear()
-        self._greediest, self._count = None, 0
+        self._bytes_of.clear()
+        self._greediest, self._count, self._bytes = None, 0, 0
 
-    def _size(self, owner: bytes) -> int:
-        return len(self._of[owner])
-
-    def _forget(self, owner: bytes) -> None:
+    def _forget(self, owner: bytes, name: bytes | None = None) -> None:
+        """None: his oldest."""
         own = self._of[owner]
-        del own[next(iter(own))]
-        self._count -= 1
+        self._counted(owner, -1, own.pop(next(iter(own)) if name is None else name))
         if not own:
-            del self._of[owner]
+            del self._of[owner], self._bytes_of[owner]
             self._greediest = None
+
+    def _counted(self, owner: bytes, sign: int, kept: bytes) -> None:
+        size = sign * (len(kept) + KEY_BYTES)
+        self._count += sign
+        self._bytes += size
+        self._bytes_of[owner] += size
+
+
+def _digest(key: bytes) -> bytes:
+    """Of a length that its sender does not choose."""
+    return hashlib.blake2b(key, digest_size=16).digest()
+
+
+def _moment(kept: bytes) -> int:
+    return int.from_bytes(kept[:_MOMENT_BYTES])
 
 
 def owner_of(key: bytes) -> bytes:
