@@ -102,6 +102,7 @@ def _listed(up: Up) -> str:
 PLACES = (
     *("TOKEN", "HOOK", "OUT", "HEADER", "MAIL", "ALERT", "MQTT", "AMQP", "KEY", "TRACING"),
     *("CONSOLE", "READER", "CLIENT", "CAPTURE", "MYSQL", "MONGODB", "TLS", "SCHEMAS", "MULTICAST"),
+    *("PATH", "CALL"),
 )
 """Each takes a secret; what is planted there has its name in it."""
 EVERYWHERE = """
@@ -154,7 +155,7 @@ header = "x-token"
 secret = "${HUSH_HOOK}"
 [edges.webhooks.out]
 from = "topic:shop.orders"
-to = "http://127.0.0.1:1/out"
+to = "http://127.0.0.1:1/out/${HUSH_PATH}"
 secret = "${HUSH_OUT}"
 headers = { x-api-key = "${HUSH_HEADER}" }
 start = "beginning"
@@ -172,7 +173,7 @@ attempts = 1
 [edges.alerts.call]
 on = "topic:shop.orders"
 when = "matches"
-to = "http://127.0.0.1:1/alert"
+to = "http://127.0.0.1:1/alert?with=${HUSH_CALL}"
 secret = "${HUSH_ALERT}"
 attempts = 1
 allow_private = true
@@ -267,6 +268,7 @@ def _used(client: httpx.Client, token: str, hook: str) -> str:
         said = client.get("/status", headers={"Authorization": f"Bearer {wrong}"})
         assert said.status_code == 401
     assert client.get(f"/topics/gate?access_token={token}x").status_code == 401
+    assert client.get(f"/topics/gate?access_token={token}").status_code == 200
     new = {"name": "w", "topic": "gate", "to": "http://127.0.0.1:1/w", "attempts": 1}
     made: str = client.post("/webhooks", json=new, headers=auth).json()["secret"]
     assert not client.post("/webhooks/w/ping", headers=auth).json()["delivered"]

@@ -58,3 +58,11 @@ def test_a_mistake_is_told_with_what_mends_it(change: dict[str, Any], complaint:
 
 def test_a_name_becomes_part_of_topics_and_so_is_checked():
     assert "has a name with other than" in check("a b", GOOD)[0]
+
+
+@pytest.mark.parametrize(
+    "to", ["ftp://h/${API_KEY}", "https://h/#${API_KEY}", "https://h:${API_KEY}/", "${API_KEY}"]
+)
+def test_no_complaint_about_an_address_holds_the_secret_that_it_names(to: str):
+    (said,) = check("billing", {**GOOD, "to": to})
+    assert to in said and "k3y" not in said

@@ -124,7 +124,8 @@ def to_complaints(section: Mapping[str, Any]) -> list[str]:
     except HeadwaterError as error:
         return [f"to: {error.with_hint}"]
     complaint = url_complaint(url, allow_private=section.get("allow_private") is True)
-    return [] if complaint is None else [f"to: {complaint}"]
+    # As it is written: what it names may be a secret.
+    return [] if complaint is None else [f"to: {complaint}".replace(repr(url), repr(section["to"]))]
 
 
 def where_complaints(where: object) -> list[str]:
