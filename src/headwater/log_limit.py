@@ -1,12 +1,14 @@
 """No stranger fills the disk by what is logged of him: of one sentence, so many in a while, the rest counted.
 
 A filter of the process's handler. The metrics count everything; a log is for people. Errors are ours and not
-a stranger's: of those each one is a sentence of its own, with what it names.
+a stranger's: of those each one is a sentence of its own, with what it names. And nobody writes lines of his
+own into it, or speaks to the terminal of whoever reads it: what a record says is one line of text.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable
 
@@ -14,6 +16,8 @@ MOST = 100
 WHILE_S = 10.0
 _SENTENCES_MAX = 1_000
 """They are constants of the code; a library that makes new ones without end must not be remembered."""
+
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class LogLimit(logging.Filter):
@@ -30,6 +34,12 @@ class LogLimit(logging.Filter):
         self._passed: dict[tuple[str, int, str], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
+        is_let = self._is_let(record)
+        if is_let:
+            _clean(record)
+        return is_let
+
+    def _is_let(self, record: logging.LogRecord) -> bool:
         """Called under the handler's own lock or not at all at once: counts need not be exact."""
         try:
             said = record.getMessage() if record.levelno >= logging.ERROR else str(record.msg)
@@ -47,6 +57,15 @@ class LogLimit(logging.Filter):
             self._passed.clear()
         self._passed[sentence] = (began, count + 1)
         return count < self._most
+
+
+def _clean(record: logging.LogRecord) -> None:
+    try:
+        said = record.getMessage()
+    except (TypeError, ValueError):
+        return
+    if _CONTROL.search(said):
+        record.msg, record.args = _CONTROL.sub(lambda found: ascii(found[0])[1:-1], said), ()
 
 
 def limit_logs() -> None:

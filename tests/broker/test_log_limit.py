@@ -82,3 +82,13 @@ def holds_the_one(stack: ExitStack, bootstrap: str) -> bool:
         return bool(stack.enter_context(connected(bootstrap)).versions)
     except (OSError, ConnectionClosed):
         return False  # the one before it has just gone
+
+
+def test_what_a_stranger_says_is_one_line_of_text():
+    """A receiver of webhooks wrote lines into the log, and colours, by what it answered with."""
+    logger, limit = logging.getLogger("x"), LogLimit()
+    said = "500: no\r\nERROR headwater: all is lost\x1b[2J\u2028\x9b"
+    record = logger.makeRecord("x", logging.WARNING, "f", 1, "gave up: %s\tü", (said,), None)
+    assert limit.filter(record)
+    found = record.getMessage()
+    assert found == r"gave up: 500: no\r\nERROR headwater: all is lost\x1b[2J\u2028\x9b" + "\tü"
