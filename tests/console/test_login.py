@@ -124,6 +124,7 @@ def test_every_answer_forbids_framing_and_loading_from_elsewhere(guarded: str) -
         assert headers["x-frame-options"] == "DENY"
         assert "default-src 'self'" in headers["content-security-policy"]
         assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == "no-store"
 
 
 def refused(folder: Path, *words: str, **environment: str) -> str:

@@ -218,6 +218,8 @@ def _with_headers(send: Send) -> Send:
             headers = MutableHeaders(scope=message)
             for name, value in _HEADERS.items():
                 headers[name] = value
+            # After a log-out neither a cache nor the browser's way back shows a page.
+            headers.setdefault("cache-control", "no-store")
         await send(message)
 
     return sending

@@ -40,6 +40,7 @@ PREFLIGHT_S = 600
 WRONG_PER_SECOND = 20.0
 """Wrong tokens from one address, before it is told to wait; right ones are not held up by them."""
 _SAID = [(b"x-content-type-options", b"nosniff")]
+_NOT_KEPT = (b"cache-control", b"no-store")  # by nobody: the token may stand in the address
 _ALLOWED = b"access-control-allow-origin"
 _CORS = [
     (b"access-control-expose-headers", b"Headwater-Position, Idempotent-Replay, Retry-After"),
@@ -249,8 +250,11 @@ def _with_headers(send: Send, origin: bytes | None) -> Send:
 
     async def sending(message: Message) -> None:
         if message["type"] in ("http.response.start", "websocket.http.response.start"):
-            more = _SAID if origin is None else [*_SAID, *_CORS, (_ALLOWED, origin)]
-            message["headers"] = [*message.get("headers", ()), *more]
+            own, more = message.get("headers", ()), list(_SAID)
+            if all(name != b"cache-control" for name, _ in own):
+                more.append(_NOT_KEPT)
+            more += [] if origin is None else [*_CORS, (_ALLOWED, origin)]
+            message["headers"] = [*own, *more]
         await send(message)
 
     return sending

@@ -69,6 +69,19 @@ def test_a_token_is_needed_and_the_right_one(guarded: httpx.Client, topic: Make)
     assert in_query.status_code == 401  # in an address only where a browser has no other way
 
 
+def test_no_answer_is_kept_on_the_way(guarded: httpx.Client, topic: Make):
+    """The address of a page may hold the token, and of a page that a cache has, what it says."""
+    path = f"/topics/{topic()}"
+    for asked in (path, "/status", "/nothing", "/openapi.json", f"{path}?access_token={'a' * 20}"):
+        for headers in (bearer("a" * 20), {}):
+            answer = guarded.get(asked, headers=headers)
+            assert answer.headers.get_list("cache-control") == ["no-store"]
+    with guarded.stream(
+        "GET", path, headers={**bearer("a" * 20), "accept": "text/event-stream"}
+    ) as events:
+        assert events.headers.get_list("cache-control") == ["no-cache, no-transform"]
+
+
 def test_who_guesses_tokens_is_told_to_wait_and_others_are_not(log: Log, topic: Make) -> None:
     path = f"/topics/{topic()}"
     with pytest.MonkeyPatch.context() as patch:

@@ -99,7 +99,7 @@ class App:
         finally:
             incoming.release()
         if sent is not None:
-            sent.headers["x-content-type-options"] = "nosniff"
+            sent.headers.update({"x-content-type-options": "nosniff", "cache-control": "no-store"})
             await sent(scope, receive, send)
             return
         if status == 401:
@@ -218,7 +218,7 @@ async def _send(
 ) -> None:
     body = _bytes(answer)
     head = [(b"content-type", _kind(headers).encode()), (b"content-length", str(len(body)).encode()),
-            (b"x-content-type-options", b"nosniff"), *more]  # fmt: skip
+            (b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"), *more]  # fmt: skip
     await send({"type": "http.response.start", "status": status, "headers": head})
     await send({"type": "http.response.body", "body": body})
 
