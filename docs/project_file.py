@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from headwater.capture.config import _COMMON as CAPTURE
+from headwater.capture.setting_forms import COMMON as CAPTURE
 from headwater.edges.config import KINDS, Edges, Limits
 from headwater.edges.registry.config import RegistryConfig
 from headwater.project.file import _SECTIONS as SECTIONS

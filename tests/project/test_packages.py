@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.project import packages, spark_master
+from headwater.project import packages, spark_section
 from headwater.project.file import Project
 from headwater.project.parts import Part, parts_of
 from headwater.project.processes.process import SupervisedPart
@@ -51,10 +51,10 @@ def test_parts_need_what_their_databases_and_stores_need() -> None:
     ["local", "local[2]", "local[*]", "local[2,3]", "spark://a:7077,b:7077", "yarn", "k8s://x"],
 )
 def test_where_spark_runs_is_taken_in_each_of_its_forms(master: str) -> None:
-    assert spark_master.complaint(master) is None
+    assert spark_section.complaint(master) is None
 
 
 def test_a_misspelt_master_is_answered_with_the_nearest() -> None:
-    assert "did you mean 'local[2]'?" in (spark_master.complaint("lokal[2]") or "")
-    assert spark_master.complaint("spark://host") is not None
-    assert spark_master.complaint("local[0]") is not None
+    assert "did you mean 'local[2]'?" in (spark_section.complaint("lokal[2]") or "")
+    assert spark_section.complaint("spark://host") is not None
+    assert spark_section.complaint("local[0]") is not None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,6 +21,7 @@ from headwater import format_version
 from headwater.capture import setting_forms
 from headwater.capture.change import Announcements
 from headwater.capture.errors import Misconfigured
+from headwater.capture.setting_forms import COMMON
 from headwater.errors import nearest
 from headwater.schemas.address import registry_of
 from headwater.secrets import expand
@@ -79,28 +80,15 @@ class CaptureConfig:
                 hint="use up to 60 letters, digits, - and _",
             )
         self._check_format()
-        if not isinstance(self.record_bytes_max, int) or self.record_bytes_max < 1_000:
-            raise Misconfigured(
-                f"capture {self.name}: record_bytes_max = {self.record_bytes_max!r} is no size",
-                hint="give a number of bytes, such as 67108864",
-            )
-        rate = self.snapshot_rows_per_second
-        if not isinstance(rate, int) or isinstance(rate, bool) or rate < 0:
-            raise Misconfigured(
-                f"capture {self.name}: snapshot_rows_per_second = {rate!r} is no number of rows",
-                hint="give a whole number, such as 5000; 0 is without a limit",
-            )
-        lag = self.snapshot_max_lag_s
-        if isinstance(lag, bool) or _number(lag) < 0:
-            raise Misconfigured(
-                f"capture {self.name}: snapshot_max_lag_s = {lag!r} is no number of seconds",
-                hint="give a number, such as 10; 0 is without a limit",
-            )
-        if isinstance(self.traced, bool) or not 0 <= _number(self.traced) <= 1:
-            raise Misconfigured(
-                f"capture {self.name}: traced = {self.traced!r} is no share of the records",
-                hint="a number from 0 to 1; 0.01 is one record of a hundred",
-            )
+        self._refuse(setting_forms.complaint({name: getattr(self, name) for name in COMMON}))
+        known = setting_forms.OPTIONS.get(self.scheme)
+        if known is not None:  # another scheme is refused where its source is looked for
+            self._refuse_unknown(known)
+            self._refuse(setting_forms.complaint(self.options, known))
+
+    def _refuse(self, wrong: tuple[str, str] | None) -> None:
+        if wrong is not None:
+            raise Misconfigured(f"capture {self.name}: {wrong[0]}", hint=wrong[1])
 
     def _check_format(self) -> None:
         if self.format not in FORMATS:
@@ -137,40 +125,18 @@ class CaptureConfig:
         return f"{self.name}.avro-schemas"
 
     def option(self, name: str, default: Any) -> Any:
-        """A setting of this kind of source, of the default's type."""
-        value = self.options.get(name, default)
-        if default is not None and not isinstance(value, type(default)):
-            raise Misconfigured(
-                f"capture {self.name}: {name} = {value!r} is no {type(default).__name__}",
-                hint=f"give it as {default!r} is given",
-            )
-        return value
+        """A setting of this kind of source; its form was checked when the capture was made."""
+        return self.options.get(name, default)
 
-    def refuse_unknown(self, known: set[str]) -> None:
+    def _refuse_unknown(self, known: Iterable[str]) -> None:
         """Raise for an option that nobody will look at."""
-        for name in sorted(set(self.options) - known):
+        words = sorted({*known, *COMMON})
+        for name in sorted(set(self.options) - set(known)):
             raise Misconfigured(
                 f"capture {self.name}: there is no setting {name!r} for {self.scheme}"
-                f"{nearest(name, sorted(known | set(_COMMON)))}",
-                hint=f"use one of {', '.join(sorted(known | set(_COMMON)))}",
+                f"{nearest(name, words)}",
+                hint=f"use one of {', '.join(words)}",
             )
-
-
-_COMMON = {
-    "tables": "tables",
-    "format": "format",
-    "schema": "schema",
-    "tombstones": "tombstones",
-    "transactions": "transactions",
-    "topic_config": "topic_config",
-    "partitions": "partitions",
-    "record_bytes_max": "record_bytes_max",
-    "snapshot_rows_per_second": "snapshot_rows_per_second",
-    "snapshot_max_lag_s": "snapshot_max_lag_s",
-    "outbox": "outbox",
-    "traced": "traced",
-    "registry": "registry",
-}
 
 
 def from_mapping(
@@ -184,7 +150,7 @@ def from_mapping(
             f"capture {name}: `from` is missing or no address",
             hint='for example from = "postgresql://user@host/database"',
         )
-    common = {field: given.pop(key) for key, field in _COMMON.items() if key in given}
+    common = {key: given.pop(key) for key in COMMON if key in given}
     common.setdefault("registry", os.environ.get(REGISTRY) or None)
     wrong = setting_forms.complaint(common)
     if wrong is not None:
@@ -245,7 +211,3 @@ def _in_project(section: Section, document: Section) -> Section:
 def _table(value: object) -> Section:
     """What else it is, its own reader complains about."""
     return value if isinstance(value, dict) else {}
-
-
-def _number(value: object) -> float:
-    return value if isinstance(value, int | float) else -1.0

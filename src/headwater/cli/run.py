@@ -27,9 +27,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _checked(master: str) -> str:
-    from headwater.project import spark_master
+    from headwater.project import spark_section
 
-    wrong = spark_master.complaint(master)
+    wrong = spark_section.complaint(master)
     if wrong is not None:
         raise typer.BadParameter(f"{master} {wrong}")
     return master

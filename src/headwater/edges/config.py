@@ -21,10 +21,11 @@ from urllib.parse import urlsplit
 
 from headwater.errors import missing_package, nearest
 from headwater.project import tls
-from headwater.project.file import Project, is_address
+from headwater.project.file import Project
 from headwater.project.mistakes import mistaken
 from headwater.project.parts import EDGES_LISTEN
-from headwater.project.ports import CONNECTIONS_PER_ADDRESS
+from headwater.project.ports import CONNECTIONS_PER_ADDRESS, is_address
+from headwater.value_forms import is_number, is_whole, port_complaint, text_complaint
 
 KINDS = {
     "tokens": "headwater.edges.guard",
@@ -37,6 +38,14 @@ KINDS = {
 """Named sections, and the module whose `check` knows them."""
 _SINGLE = ("tracing", "oidc", "subscriptions")
 """Sections without a name; `check` is that of the module that is called so."""
+_UNLIMITED = (
+    "requests_per_second",
+    "bytes_per_second",
+    "requests_at_once",
+    "connections_per_address",
+)
+"""Limits that 0 takes away."""
+BYTES_MOST = 2**40
 Section = Mapping[str, Any]
 
 
@@ -98,6 +107,13 @@ class Edges:
 def of_project(project: Project) -> Edges:
     """What the project's file says. Raises BadProject with every mistake, each with its line."""
     edges, mistakes = read(project.edges or {})
+    for name, section in edges.topics.items():
+        if isinstance(section.get("schema"), str):
+            from headwater.edges.schemas import file_complaint
+
+            wrong = file_complaint(project.folder / section["schema"])
+            if wrong is not None:
+                mistakes.append((f"edges.topics.{name}", f"[edges.topics.{name}] schema: {wrong}"))
     if mistakes:
         raise mistaken(project.path, mistakes)
     return edges
@@ -133,10 +149,10 @@ def _plain(document: Mapping[str, Any], mistakes: list[tuple[str, str]]) -> dict
     words: dict[str, Any] = {}
     for key in ("name", "listen"):
         if key in document:
-            if isinstance(document[key], str) and document[key]:
+            if (wrong := text_complaint(document[key])) is None:
                 words[key] = document[key]
             else:
-                mistakes.append(("edges", f"{key} = {document[key]!r} is no text in quotes"))
+                mistakes.append(("edges", f"{key} = {document[key]!r} {wrong}"))
     if "listen" in words and not is_address(words["listen"]):
         mistakes.append(("edges", f"listen = {words.pop('listen')!r} is no HOST:PORT"))
     words["tls"] = document.get("tls", False)
@@ -153,7 +169,7 @@ def _plain(document: Mapping[str, Any], mistakes: list[tuple[str, str]]) -> dict
 
 
 def _is_origin(value: object) -> bool:
-    if not isinstance(value, str):
+    if not isinstance(value, str) or port_complaint(value) is not None:
         return False
     parts = urlsplit(value)
     return parts.scheme in ("http", "https") and bool(parts.netloc) and parts.path in ("", "/")
@@ -163,17 +179,26 @@ def _limits(section: object, mistakes: list[tuple[str, str]]) -> Limits:
     if not isinstance(section, Mapping):
         mistakes.append(("edges.limits", "[edges.limits] is a section with lines of its own"))
         return Limits()
-    known = {each.name: type(each.default) for each in dataclasses.fields(Limits)}
+    known = {each.name: each.type for each in dataclasses.fields(Limits)}
     good: dict[str, Any] = {}
     for key, value in section.items():
         if key not in known:
             said = f"[edges.limits] has no setting {key!r}{nearest(key, known)}"
             mistakes.append(("edges.limits", said))
-        elif isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-            mistakes.append(("edges.limits", f"{key} = {value!r} is no number from 0 on"))
+        elif (wrong := _limit_complaint(key, value, known[key])) is not None:
+            mistakes.append(("edges.limits", f"{key} = {value!r} {wrong}"))
         else:
             good[key] = value
     return dataclasses.replace(Limits(), **good)
+
+
+def _limit_complaint(key: str, value: object, kind: object) -> str | None:
+    low = 0 if key in _UNLIMITED else 1
+    if kind == "int":
+        good, what = is_whole(value, low, BYTES_MOST), "whole number"
+    else:
+        good, what = is_number(value, low), "number"
+    return None if good else f"is no {what} from {low} on"
 
 
 def _named(

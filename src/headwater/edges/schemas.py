@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema_rs
 import msgspec
 
+from headwater.errors import nearest
 from headwater.project.mistakes import BadProject
 from headwater.schemas.address import registry_of
 from headwater.schemas.client import shared
@@ -31,6 +32,7 @@ from headwater.schemas.lookup import REGISTRY, RegistryLookup, lookup_beside
 from headwater.schemas.values.codecs import Codecs
 from headwater.schemas.values.errors import NotOfItsSchema, SchemaNotFound
 from headwater.schemas.values.header import Json
+from headwater.value_forms import is_text, is_topic
 from headwater.wire import json_size
 
 if TYPE_CHECKING:
@@ -45,16 +47,26 @@ _OWN = "urn:headwater:schema"
 
 
 def check(name: str, section: Mapping[str, Any]) -> list[str]:
-    """[edges.topics.NAME]: a sentence for each mistake; the file itself is read at the start."""
-    said = [
-        f"has no setting {each!r}; there are schema and subject"
+    """[edges.topics.NAME]: a sentence for each mistake; of the file itself, `file_complaint`."""
+    said = [] if is_topic(name) else [f"{name!r} is no name that a topic can have"]
+    said += [
+        f"has no setting {each!r}{nearest(each, _SETTINGS)}"
         for each in section
         if each not in _SETTINGS
     ]
     given = [section[each] for each in _SETTINGS if each in section]
-    if len(given) != 1 or not isinstance(given[0], str) or not given[0]:
+    if len(given) != 1 or not is_text(given[0]):
         said.append('wants schema = "FILE", a JSON Schema, or subject = "NAME", of the registry')
     return said
+
+
+def file_complaint(path: Path) -> str | None:
+    """Why the edges could not use a schema's file; None: they can."""
+    try:
+        _loaded("", path)
+    except BadProject as error:
+        return error.sentence
+    return None
 
 
 class Schema:
@@ -225,7 +237,7 @@ def _loaded(topic: str, path: Path) -> Schema:
         return Schema(json.loads(path.read_bytes()))
     except OSError as error:
         raise BadProject(f"{path}: {error.strerror or error}", hint=hint) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadProject(f"{path} is no JSON Schema: {error}", hint=hint) from None
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from headwater.oidc import web
 from headwater.oidc.claims import SKEW_S, Rules
 from headwater.oidc.errors import BadIssuer
+from headwater.value_forms import is_text
 
 _TEXTS = ("issuer", "jwks", "groups_claim", "principal_claim")
 SETTINGS = (*_TEXTS, "audience", "skew_seconds")
@@ -42,13 +43,13 @@ def complaints(section: Section, needed: tuple[str, ...] = ("issuer", "audience"
     said = [
         f"{name} = {section[name]!r} is no text in quotes"
         for name in _TEXTS
-        if name in section and (not isinstance(section[name], str) or not section[name])
+        if name in section and not is_text(section[name])
     ]
     said += [
         f"lacks `{name} = …`: any other token would do" for name in needed if name not in section
     ]
     audience = section.get("audience", "-")
-    if not all(isinstance(each, str) and each for each in _listed(audience)):
+    if not all(map(is_text, _listed(audience))):
         said.append(f"audience = {audience!r} is neither a text nor a list of texts")
     skew = section.get("skew_seconds", SKEW_S)
     is_number = isinstance(skew, int | float) and not isinstance(skew, bool)

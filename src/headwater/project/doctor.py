@@ -33,11 +33,12 @@ def examine(project: Project) -> Iterator[Finding]:
         yield from guarded("log", lambda: _log(project))
         yield from guarded("disk", lambda: _disk(project))
         yield Finding("record checks", True, f"they run {forms.name()}")
-        yield from settings_check.examine(project)
+        wrong = list(settings_check.examine(project))
+        yield from wrong
+        if project.bootstrap is None and all(each.name != "log settings" for each in wrong):
+            yield from guarded("log: listeners", lambda: page_check.broker_listeners(project))
         if project.console is not None:
             yield from _console(project)
-        if project.bootstrap is None and "listeners" in project.settings:
-            yield from guarded("log: TLS", lambda: page_check.broker_tls(project))
         yield from page_check.tls_files(project)
         for section, said in secret_check.missing(project):
             yield Finding(f"secrets of [{section}]", False, said)

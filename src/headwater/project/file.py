@@ -17,7 +17,6 @@ its line and what mends it; a file with a mistake starts nothing.
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -28,12 +27,14 @@ from headwater import format_version
 from headwater.capture.config import from_mapping, in_project
 from headwater.capture.setting_forms import as_texts
 from headwater.errors import HeadwaterError, nearest
-from headwater.project import ports, roles, spark_master, tls
+from headwater.local_path import local_path
+from headwater.project import ports, roles, spark_section, tls
 from headwater.project.mistakes import BadProject, Lines
 from headwater.secrets import is_reference
+from headwater.value_forms import are_texts, is_whole, text_complaint
 
 FILE = "headwater.toml"
-_ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[^\s:,]+):([0-9]{1,5})")
+_COUNT_MOST = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -93,28 +94,21 @@ def load(path: Path) -> Project:
     return project
 
 
-def _is_text(value: object) -> str | None:
-    return None if isinstance(value, str) and value else "is no text in quotes"
-
-
-def is_address(text: str) -> bool:
-    """HOST:PORT, where somebody can be found: port 0 is another at each start."""
-    match = _ADDRESS.fullmatch(text)
-    return match is not None and 0 < int(match[2]) <= 65535
-
-
-def _is_address(value: object) -> str | None:
-    good = isinstance(value, str) and is_address(value)
-    return None if good else 'is no HOST:PORT, as in "127.0.0.1:9092"'
+def _is_folder(value: object) -> str | None:
+    if (wrong := text_complaint(value)) is not None:
+        return wrong
+    return None if local_path(str(value)) is not None else "is no folder of this machine"
 
 
 def _are_addresses(value: object) -> str | None:
-    good = isinstance(value, str) and all(is_address(each.strip()) for each in value.split(","))
+    good = isinstance(value, str) and all(
+        ports.is_address(each.strip()) for each in value.split(",")
+    )
     return None if good else 'is no HOST:PORT, or several with commas, as in "kafka-1:9092"'
 
 
 def _are_texts(value: object) -> str | None:
-    good = isinstance(value, list) and value and all(isinstance(v, str) and v for v in value)
+    good = are_texts(value) and value
     return None if good else 'is no list of texts, as in ["pipelines"]'
 
 
@@ -124,7 +118,7 @@ def _are_settings(value: object) -> str | None:
 
 
 def _is_count(value: object) -> str | None:
-    return None if type(value) is int and value > 0 else "is no number from 1 on"
+    return None if is_whole(value, 1, _COUNT_MOST) else "is no number from 1 on"
 
 
 def _is_choice(value: object) -> str | None:
@@ -137,19 +131,19 @@ def _is_reference(value: object) -> str | None:
 
 
 _Check = Callable[[object], str | None]
-_PAGE: dict[str, _Check] = {"listen": _is_address, "tls": tls.complaint, **ports.CHECKS}
+_PAGE: dict[str, _Check] = {"listen": ports.address_complaint, "tls": tls.complaint, **ports.CHECKS}
 _SECTIONS: dict[str, dict[str, _Check]] = {
     "log": {
-        "data": _is_text,
-        "listen": _is_address,
+        "data": _is_folder,
+        "listen": ports.address_complaint,
         "bootstrap": _are_addresses,
         "settings": _are_settings,
     },
     "spark": {
-        "master": spark_master.complaint,
-        "remote": spark_master.remote_complaint,
-        "checkpoints": _is_text,
-        "conf": _are_settings,
+        "master": spark_section.complaint,
+        "remote": spark_section.remote_complaint,
+        "checkpoints": spark_section.storage_complaint,
+        "conf": spark_section.conf_complaint,
     },
     "pipelines": {
         "paths": _are_texts,
@@ -258,7 +252,7 @@ class _Reader:
         for key in set(section) - {"to"}:
             said = f"[views.{name}] has no setting {key!r}{nearest(key, ['to'])}"
             self._say(f"views.{name}", key, said)
-        complaint = _is_text(section["to"])
+        complaint = text_complaint(section["to"])
         if complaint is None and ":" not in section["to"]:
             complaint = 'names no target, as in "sqlite:data/views.db"'
         if complaint is not None:

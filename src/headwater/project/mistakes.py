@@ -48,13 +48,15 @@ class Lines:
 
     def _header(self, section: str, key: str | None) -> int | None:
         """That of the section or the setting, or of the first one within the section."""
-        within = None
+        own = within = None
         for number, found in self._headers():
-            if found == section or (key is not None and found == f"{section}.{key}"):
+            if key is not None and found == f"{section}.{key}":
                 return number
+            if own is None and found == section:
+                own = number
             if within is None and found.startswith(f"{section}."):
                 within = number
-        return within
+        return own or within
 
     def _headers(self) -> Iterator[tuple[int, str]]:
         for number, line in enumerate(self._lines, 1):

@@ -16,6 +16,7 @@ import fcntl
 import ipaddress
 import os
 import random
+import re
 import socket
 import tempfile
 from functools import lru_cache
@@ -24,6 +25,7 @@ from urllib.parse import urlsplit
 
 # Linux gives clients those from 32768 on, macOS from 49152.
 _FIRST, _END = 10_000, 32_768
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[^\s:,]+):([0-9]{1,5})")
 _held: list[int] = []  # locks, kept until this process ends
 
 CONNECTIONS_PER_ADDRESS = 5_000
@@ -100,6 +102,17 @@ def same_origin(origin: str, host_header: str) -> bool:
         return bool(host_header) and urlsplit(origin).netloc.lower() == host_header.lower()
     except ValueError:
         return False
+
+
+def is_address(text: str) -> bool:
+    """HOST:PORT, where somebody can be found: port 0 is another at each start."""
+    match = _ADDRESS.fullmatch(text)
+    return match is not None and 0 < int(match[2]) <= 65535
+
+
+def address_complaint(value: object) -> str | None:
+    good = isinstance(value, str) and is_address(value)
+    return None if good else 'is no HOST:PORT, as in "127.0.0.1:9092"'
 
 
 def connections_complaint(value: object) -> str | None:

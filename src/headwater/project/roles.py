@@ -17,9 +17,11 @@ from enum import IntEnum
 from ipaddress import ip_network
 from urllib.parse import urlsplit
 
+from headwater.errors import nearest
 from headwater.oidc import settings
 from headwater.project.ports import is_loopback
 from headwater.secrets import is_reference
+from headwater.value_forms import is_text
 
 EVERYBODY = "*"
 MINUTES_MAX = 60 * 24 * 30
@@ -66,7 +68,7 @@ def complaint(value: object) -> str | None:
     if not isinstance(value, Mapping) or not value:
         return 'is no section with lines as in ann = "operator"'
     for name, word in value.items():
-        if word not in ROLES:
+        if not isinstance(word, str) or word not in ROLES:
             return f"gives {name!r} no role: it is one of {', '.join(ROLES)}"
     return None
 
@@ -110,11 +112,13 @@ def oidc_complaint(value: object) -> str | None:
         return "is a section with lines of its own"
     said = settings.complaints(value, ("issuer",))
     known = (*settings.SETTINGS, *_OIDC_TEXTS, "client_secret", "users", "groups")
-    said += [f"has no setting {name!r}" for name in value if name not in known]
+    said += [
+        f"has no setting {each!r}{nearest(each, known)}" for each in value if each not in known
+    ]
     if "audience" in value:
         said.append("has audience, which is the client_id here")
     for name in ("client_id", "address", *(each for each in ("scope",) if each in value)):
-        if not isinstance(value.get(name), str) or not value[name]:
+        if not is_text(value.get(name)):
             said.append(f'lacks {name} = "…"')
     address = value.get("address")
     if isinstance(address, str) and not _is_address(address):

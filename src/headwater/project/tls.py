@@ -33,6 +33,8 @@ def complaint(value: object) -> str | None:
         return None
     if not isinstance(value, Mapping):
         return "is neither true nor a section with the broker's settings ssl.…"
+    if not value:
+        return "is empty, which is no TLS: write tls = true, or a setting ssl.…"
     for name, each in value.items():
         if not name.startswith(PREFIX) or not isinstance(each, str):
             return f'has {name!r}, which is no setting as in "ssl.keystore.location" = "server.pem"'

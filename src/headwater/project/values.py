@@ -15,10 +15,10 @@ from headwater.capture.setting_forms import as_texts
 from headwater.errors import HeadwaterError, nearest
 from headwater.local_path import local_path
 from headwater.project.file import Project
+from headwater.secrets import shown
 
-_IN_FILES = ("sqlite", "duckdb", "search", "parquet", "delta")
-_NAMING = dict.fromkeys(_IN_FILES, "place") | {"topic": "topic"}
-"""What has to follow the colon."""
+_ONE_FILE = ("sqlite", "duckdb")
+"""Targets that are a file; the others are folders."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def _topic_configs(project: Project) -> Iterator[Finding]:
 
 
 def _targets(project: Project) -> Iterator[Finding]:
-    from headwater.views.targets import registry
+    from headwater.views.targets import addresses, registry
 
     known = registry.schemes()
     for name, view in project.views.items():
@@ -76,27 +76,34 @@ def _targets(project: Project) -> Iterator[Finding]:
         if scheme not in known:
             said = f"{scheme!r} is no kind of target{nearest(scheme, known)}"
             yield Finding(f"view {name}", False, said, f"correct `to` in [views.{name}]")
-        elif scheme in _NAMING and not str(view["to"]).partition(":")[2]:
-            said = f"{view['to']!r} names no {_NAMING[scheme]}"
+        elif (wrong := addresses.complaint(str(view["to"]))) is not None:
+            said = f"{shown(str(view['to']))!r} {wrong}"
             yield Finding(f"view {name}", False, said, f"correct `to` in [views.{name}]")
 
 
 def _folders(project: Project) -> Iterator[Finding]:
-    wanted = {"checkpoints": project.checkpoints}
+    from headwater.views.targets.addresses import IN_FILES
+
+    wanted = [("checkpoints", project.checkpoints, False)]
     if project.bootstrap is None:
-        wanted["data"] = project.data
+        wanted.append(("data", project.data, False))
     for name, view in project.views.items():
         scheme, _, rest = str(view["to"]).partition(":")
-        if scheme in _IN_FILES:
-            wanted[f"to of the view {name}"] = rest
-    for name, place in wanted.items():
+        if scheme in IN_FILES and rest.strip():
+            wanted.append((f"to of the view {name}", rest, scheme in _ONE_FILE))
+    for name, place, is_file in wanted:
         path = local_path(place)
-        if path is not None and (wrong := _unusable(Path(path))) is not None:
+        if path is not None and (wrong := _unusable(Path(path), is_file=is_file)) is not None:
             yield Finding("folders", False, f"{name} = {place!r}: {wrong}", "give another place")
 
 
-def _unusable(path: Path) -> str | None:
+def _unusable(path: Path, *, is_file: bool) -> str | None:
     """Why nothing can be written at this place; None: it can, as far as one can see."""
+    if path.exists():
+        if path.is_dir() == is_file:
+            return f"{path} is a {'folder, not a file' if is_file else 'file, not a folder'}"
+        if not os.access(path, os.W_OK):
+            return f"{path} cannot be written to"
     above = path.absolute().parent
     while not above.exists():
         above = above.parent

@@ -50,7 +50,7 @@ def test_who_is_told_may_be_of_four_kinds():
         ({**GOOD, "wen": "x"}, "did you mean 'when'?"),
         ({**GOOD, "to": 5}, "is no text in quotes"),
         ({**MAIL, "to": "mailto:ops"}, "is no address for mail"),
-        ({**MAIL, "from": "a@b.c\nBcc: x@y.z"}, "is no address for mail"),
+        ({**MAIL, "from": "a@b.c\nBcc: x@y.z"}, "characters that cannot be shown"),
         ({**MAIL, "user": "u", "password": "${HOOK_SECRET}"}, "would send the password in clear"),
         ({**MAIL, "smtp": "mail:25"}, 'is no "smtp://HOST:PORT"'),
         ({**MAIL, "user": "u"}, "belong together"),

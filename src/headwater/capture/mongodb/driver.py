@@ -236,7 +236,7 @@ def translated(error: pymongo.errors.OperationFailure) -> Exception:
     if error.code in _HISTORY_LOST:
         return Gap(
             "the oplog no longer has the changes that come next",
-            hint="begin anew with: headwater capture run NAME --resnapshot; "
+            hint="start over with: headwater capture run NAME --resnapshot; "
             "and give the oplog more room",
         )
     if error.code == 18:

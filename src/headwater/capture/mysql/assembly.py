@@ -223,7 +223,7 @@ class Assembly:
         elif kind == events.INCIDENT:
             raise Gap(
                 "the server noted in its binary log that changes may be missing (an incident)",
-                hint="see the server's error log, then take the snapshot anew (--resnapshot)",
+                hint="see the server's error log, then take the snapshot again (--resnapshot)",
             )
         elif kind == events.SET_GTID:
             # Whatever does not begin with BEGIN or XA START is one statement.
@@ -300,7 +300,7 @@ class Assembly:
             if kept is None:
                 raise Gap(
                     f"the XA transaction {xid} was prepared before this capture began to read",
-                    hint="take the snapshot anew (--resnapshot)",
+                    hint="take the snapshot again (--resnapshot)",
                 )
             group.kept = kept
         self._end(seconds, next_position)
@@ -365,7 +365,7 @@ class Assembly:
             raise Gap(
                 f"a change of rows was logged as a statement, not as rows: {query.statement[:80]!r}",
                 hint="SET GLOBAL binlog_format = 'ROW' (and reconnect clients), "
-                "then take the snapshot anew (--resnapshot)",
+                "then take the snapshot again (--resnapshot)",
             )
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from headwater.capture.config import CaptureConfig
 from headwater.capture.defaults import constant
 from headwater.capture.envelope import Column
-from headwater.capture.errors import Misconfigured
 from headwater.capture.mysql import table_map as wire
 from headwater.capture.mysql.table_map import Wire
 
@@ -21,9 +20,6 @@ _ALIKE = {
     *(wire.VARCHAR, wire.VARCHAR_COMPRESSED, wire.BLOB, wire.BLOB_COMPRESSED),
 }
 """Integers and texts: of whatever width, a value is written the same."""
-
-ZERO_DATES = ("text", "debezium")
-DECIMALS = ("string", "precise", "double")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +82,4 @@ def literal(text: str | None, extra: str | None, *, is_sql: bool) -> str | None:
 
 
 def style_of(config: CaptureConfig) -> Style:
-    style = Style(config.option("decimals", "string"), config.option("zero_dates", "text"))
-    for name, given, known in (
-        ("decimals", style.decimals, DECIMALS),
-        ("zero_dates", style.zero_dates, ZERO_DATES),
-    ):
-        if given not in known:
-            raise Misconfigured(
-                f"capture {config.name}: {name} = {given!r} is not known",
-                hint=f"use one of {', '.join(known)}",
-            )
-    return style
+    return Style(config.option("decimals", "string"), config.option("zero_dates", "text"))

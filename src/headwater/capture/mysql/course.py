@@ -101,13 +101,13 @@ class Course(_Files):
         if gtid.sequence <= last.sequence:
             raise Gap(
                 f"the binary log went back: {gtid} came after {last}",
-                hint="the server was reset or restored: take the snapshot anew (--resnapshot)",
+                hint="the server was reset or restored: take the snapshot again (--resnapshot)",
             )
         if not self._jumps_allowed:
             raise Gap(
                 f"transactions are missing between {last} and {gtid}",
                 hint="if this server leaves transactions out (a replica with filters), "
-                "set gtid_jumps = true; otherwise take the snapshot anew (--resnapshot)",
+                "set gtid_jumps = true; otherwise take the snapshot again (--resnapshot)",
             )
 
 
@@ -142,7 +142,7 @@ class SetCourse(_Files):
         if self._seen.has(gtid):
             raise Gap(
                 f"the binary log went back: {gtid} came a second time",
-                hint="the server was reset or restored: take the snapshot anew (--resnapshot)",
+                hint="the server was reset or restored: take the snapshot again (--resnapshot)",
             )
         return False
 

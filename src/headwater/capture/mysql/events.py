@@ -65,7 +65,7 @@ IGNORED = {
     *(IGNORABLE, ROWS_QUERY, PREVIOUS_GTIDS),
     *(TRANSACTION_CONTEXT, VIEW_CHANGE),
 }
-_AGAIN = "then take the snapshot anew (--resnapshot)"
+_AGAIN = "then take the snapshot again (--resnapshot)"
 REFUSED = {
     ANONYMOUS_GTID: (
         "a transaction in the binary log has no GTID, so a restart could not find its place",
@@ -99,7 +99,7 @@ def damaged() -> BinlogUnreadable:
     """For an event whose checksum, its last four bytes, is not that of its other bytes."""
     return BinlogUnreadable(
         "An event of the binary log does not match its checksum: the file on the server is damaged.",
-        hint="See the server's error log; purge what is damaged, take the snapshot anew (--resnapshot).",
+        hint="See the server's error log; purge what is damaged, take the snapshot again (--resnapshot).",
     )
 
 
@@ -191,7 +191,7 @@ def _plain_payload(packed: bytes, fields: dict[int, int]) -> bytes:
         raise BinlogUnreadable(
             f"A transaction is compressed by method {compression} and has {size} bytes, which is not "
             "read here.",
-            hint="SET GLOBAL binlog_transaction_compression = OFF, then take the snapshot anew "
+            hint="SET GLOBAL binlog_transaction_compression = OFF, then take the snapshot again "
             "(--resnapshot)",
         )
     try:

@@ -20,7 +20,7 @@ from headwater.capture.mysql.gtid import GtidPosition, GtidSet
 
 _COM_BINLOG_DUMP, _COM_REGISTER_SLAVE, _COM_BINLOG_DUMP_GTID = 0x12, 0x15, 0x1E
 _THROUGH_GTID = 4
-RESET = "the server was reset or restored: take the snapshot anew (--resnapshot)"
+RESET = "the server was reset or restored: take the snapshot again (--resnapshot)"
 
 
 class Reached(Protocol):
@@ -155,7 +155,7 @@ class MySQL:
         if not since.covers(purged):
             raise Gap(
                 "the server has purged binary logs that were not read yet",
-                hint="take the snapshot anew (--resnapshot), and keep binary logs longer: "
+                hint="take the snapshot again (--resnapshot), and keep binary logs longer: "
                 "SET GLOBAL binlog_expire_logs_seconds = 604800",
             )
 

@@ -65,7 +65,7 @@ class Group:
                 f"transaction {self.gtid} was rolled back in part after changing a table that "
                 "cannot roll back, and is too large to be held until its end",
                 hint="convert such tables (ALTER TABLE … ENGINE = InnoDB), "
-                "then take the snapshot anew (--resnapshot)",
+                "then take the snapshot again (--resnapshot)",
             )
         stays = []
         transactional: dict[bytes, bool] = {}

@@ -143,7 +143,7 @@ def _retention(given: dict[str, str | None]) -> Finding:
     kept = "until someone purges them" if seconds == 0 else f"for {seconds / 3600:.1f} hours"
     sentence = f"binary logs are kept {kept}"
     if not ok:
-        sentence += ": a capture that stands still longer has to take its snapshot anew"
+        sentence += ": a capture that stands still longer has to take its snapshot again"
     remedy = "SET GLOBAL binlog_expire_logs_seconds = 604800"
     return Finding("retention", ok, sentence, None if ok else remedy)
 

@@ -177,7 +177,7 @@ class BinlogStream:
         if number == 1236:
             raise Gap(
                 f"{self._server} cannot go on from the stored position: {said}",
-                hint="the changes in between are lost to capture. Take the snapshot anew "
+                hint="the changes in between are lost to capture. Take the snapshot again "
                 "(--resnapshot), and keep binary logs longer: "
                 "SET GLOBAL binlog_expire_logs_seconds = 604800",
             )

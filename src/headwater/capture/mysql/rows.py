@@ -82,7 +82,7 @@ class RowDecoder:
             raise BinlogUnreadable(
                 "an update in the binary log has only parts of a JSON document",
                 hint="SET GLOBAL binlog_row_value_options = '' (and reconnect clients), "
-                "then take the snapshot anew (--resnapshot)",
+                "then take the snapshot again (--resnapshot)",
             )
         at = start + 8
         if kind in _VERSION_2:
@@ -141,7 +141,7 @@ def _damaged(error: Exception | None) -> None:
     raise BinlogUnreadable(
         f"the values of a row do not end where its event does ({error or 'lengths disagree'}): "
         "the table's columns are not those that the binary log was written with",
-        hint="SET GLOBAL binlog_row_metadata = FULL, then take the snapshot anew (--resnapshot)",
+        hint="SET GLOBAL binlog_row_metadata = FULL, then take the snapshot again (--resnapshot)",
     )
 
 

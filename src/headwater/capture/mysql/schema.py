@@ -211,7 +211,7 @@ def describe(
             return trusted.columns, (*trusted.key, *ends)  # as the log has it
         raise SchemaUnknown(
             f"rows of {seen.database}.{seen.table} were logged without the names of their columns",
-            hint="SET GLOBAL binlog_row_metadata = FULL, then take the snapshot anew (--resnapshot)",
+            hint="SET GLOBAL binlog_row_metadata = FULL, then take the snapshot again (--resnapshot)",
         )
     special = {column.name: column for column in now.columns} if now is not None else {}
     columns = []

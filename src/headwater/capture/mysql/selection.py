@@ -54,10 +54,5 @@ def check_presence(config: CaptureConfig, there: Collection[str]) -> None:
 
 def server_id(config: CaptureConfig) -> int:
     """Every replica needs its own number: from the capture's name, high up, unless it is given."""
-    given = config.option("server_id", 0)
-    if not 0 <= given < 1 << 32:
-        raise Misconfigured(
-            f"capture {config.name}: server_id = {given} is no number of a server",
-            hint="1 to 4294967295, another one for every replica",
-        )
+    given = int(config.option("server_id", 0))
     return given or 0x40000000 | zlib.crc32(config.name.encode()) & 0x3FFFFFFF

@@ -42,9 +42,6 @@ from headwater.capture.mysql.views import Views, opened, replica_of
 from headwater.capture.requests import Requests, ask, topic
 from headwater.capture.source import WHOLE, Finding, Range
 
-OPTIONS = {"server_id", "decimals", "zero_dates", "chunk_rows", "gtid_jumps"}
-OPTIONS |= {"snapshot_workers", "silence_s", "without_tables", "snapshot_from", "read_moved_rows"}
-
 
 class MariaDBSource:
     """One capture's side towards the database."""
@@ -52,7 +49,6 @@ class MariaDBSource:
     begins_again = True
 
     def __init__(self, config: CaptureConfig) -> None:
-        config.refuse_unknown(OPTIONS)
         self._config = config
         self._address = address.Address.parse(config.url)
         self._style = style_of(config)

@@ -19,7 +19,6 @@ from headwater.capture.postgres import requests
 from headwater.capture.postgres.catalog import Catalog, Table
 from headwater.capture.postgres.connection import Connection, plain
 
-OPTIONS = ("partitions_as", "read_moved_rows")
 Leaves = dict[str, list[int]]
 _LEAVES = """
 SELECT (t.relid::oid::int8 << 32) + i.xmin::text::int8

@@ -35,13 +35,7 @@ ROOT, LEAF = "root", "leaf"
 
 def partitions_as(config: CaptureConfig) -> str:
     """Under which name the rows of a partitioned table come."""
-    wanted = str(config.option("partitions_as", ROOT))
-    if wanted not in (ROOT, LEAF):
-        raise Misconfigured(
-            f"capture {config.name}: partitions_as = {wanted!r}",
-            hint='"root" (one topic for the whole table) or "leaf" (one for each partition)',
-        )
-    return wanted
+    return str(config.option("partitions_as", ROOT))
 
 
 def wanted_tables(connection: Connection, config: CaptureConfig) -> list[tuple[str, str]]:

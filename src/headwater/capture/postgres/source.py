@@ -17,8 +17,8 @@ import psycopg
 
 from headwater.capture.change import Batch, Lag, Position, Progress, begins_again
 from headwater.capture.config import CaptureConfig
-from headwater.capture.errors import Gap, Misconfigured, StartOver
-from headwater.capture.postgres import check, membership, partitions, publication, requests, slot
+from headwater.capture.errors import Gap, StartOver
+from headwater.capture.postgres import check, membership, publication, requests, slot
 from headwater.capture.postgres.assembly import Assembly
 from headwater.capture.postgres.catalog import Catalog
 from headwater.capture.postgres.connection import connect, identifier
@@ -30,9 +30,6 @@ from headwater.capture.postgres.standby import Standby, standby_of
 from headwater.capture.postgres.stream import Stream
 from headwater.capture.source import WHOLE, Finding, Range
 
-OPTIONS = {"slot", "publication", "streaming", "chunk_rows", "snapshot_workers", "snapshot_from"}
-OPTIONS |= {"slot_budget_mb", "slot_lost", "silence_s", "outbox_prefix", *partitions.OPTIONS}
-
 WARN_BYTES = 1 << 30
 """Of WAL kept for a slot without a budget of its own: from here on it is told."""
 
@@ -43,16 +40,10 @@ class PostgresSource:
     begins_again = True
 
     def __init__(self, config: CaptureConfig) -> None:
-        config.refuse_unknown(OPTIONS)
         self._config = config
         self._slot, self._publication = slot.names(config)
         self._budget_bytes = config.option("slot_budget_mb", 0) << 20
         self._lost = config.option("slot_lost", "stop")
-        if self._lost not in ("stop", "resnapshot"):
-            raise Misconfigured(
-                f"capture {config.name}: slot_lost = {self._lost!r}",
-                hint='"stop" (say it and end) or "resnapshot" (begin with a new snapshot)',
-            )
         self._connection: psycopg.Connection[Any] | None = None
         self._replication: Replication | None = None
         self._snapshot: Snapshot | None = None

@@ -27,9 +27,6 @@ from headwater.capture.sqlite.shape import is_wanted, user_tables
 from headwater.capture.sqlite.triggers import CHANGES, SCHEMAS, STATE
 from headwater.capture.sqlite.watch import Watch
 
-OPTIONS = {"outbox_delete"}
-
-
 WAITING_MANY = 100_000
 
 
@@ -39,7 +36,6 @@ class SqliteSource:
     begins_again = True
 
     def __init__(self, config: CaptureConfig) -> None:
-        config.refuse_unknown(OPTIONS)
         self._config = config
         self._patterns = (
             (*config.tables, config.outbox) if config.tables and config.outbox else (config.tables)

@@ -30,6 +30,7 @@ from headwater.edges.webhooks.subscription import Posting, posting_of, retrying_
 from headwater.errors import HeadwaterError
 from headwater.project.ports import is_loopback
 from headwater.secrets import expand
+from headwater.value_forms import is_positive, text_complaint
 
 EVERY_S, AT_MOST_EVERY_S, COMMAND_TIMEOUT_S = 5.0, 60.0, 30.0
 SCHEMES = ("smtp", "smtps", "smtp+starttls")
@@ -86,11 +87,11 @@ def check(name: str, section: Mapping[str, Any]) -> list[str]:
     said += subscription.name_complaints(name)
     said += [f"lacks `{setting} = …`" for setting in ("on", "when", "to") if setting not in section]
     for setting in ("on", "when", "to", "grep", *_MAIL):
-        if setting in section and not (isinstance(section[setting], str) and section[setting]):
-            said.append(f"{setting} = {section[setting]!r} is no text in quotes")
+        if setting in section and (wrong := text_complaint(section[setting])) is not None:
+            said.append(f"{setting} = {section[setting]!r} {wrong}")
     for setting in ("every_s", "at_most_every_s"):
         value = section.get(setting, 1)
-        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        if not is_positive(value):
             said.append(f"{setting} = {value!r} is no number above 0")
     return said or [*_about_rule(section), *_about_receiver(section)]
 
@@ -157,15 +158,20 @@ def _about_receiver(section: Mapping[str, Any]) -> list[str]:
     said = subscription.sending_complaints(section)
     if scheme in ("http", "https"):
         lacking = [] if "secret" in section else ["lacks `secret = …`, to sign what is sent"]
-        return said + lacking + subscription.to_complaints(section)
+        return said + lacking + _of_mail(section) + subscription.to_complaints(section)
     said += [f"{each} is for to = https://…" for each in ("secret", "headers") if each in section]
     if scheme == "mailto":
         return said + _about_mail(section, rest)
+    said += _of_mail(section)
     if scheme == "command":
         return said + _about_command(rest)
     if scheme == "topic":
         return said if topic_of(section["to"]) else [*said, f"to: {rest!r} is no name of a topic"]
     return [*said, f"to = {section['to']!r} is no https://…, mailto:…, command:… or topic:NAME"]
+
+
+def _of_mail(section: Mapping[str, object]) -> list[str]:
+    return [f'{each} is for to = "mailto:…"' for each in _MAIL if each in section]
 
 
 def _about_mail(section: Mapping[str, Any], rest: str) -> list[str]:

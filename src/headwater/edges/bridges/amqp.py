@@ -100,7 +100,7 @@ class Queue(Inbound):
     @classmethod
     def check(cls, end: End) -> list[str]:
         said = _complaints(end)
-        if not end.text("queue"):
+        if not end.text("queue").strip():
             said.append('names no queue: queue = "orders"')
         if end.texts("bind") and not end.flag("declare"):
             said.append("bind needs declare = true")

@@ -31,14 +31,13 @@ from headwater import plugins
 from headwater.edges.bridges.contract import Bridge, End, Inbound, Outbound
 from headwater.errors import HeadwaterError, nearest
 from headwater.secrets import expand
+from headwater.value_forms import WHOLE_MOST, is_number, is_topic, is_whole, without_secrets
 
 TOPIC = "topic:"
 BEGINNING, END = STARTS = ("beginning", "end")
 ONCE = "message-id"
 GROUP = "headwater.bridge."
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 class BadBridge(HeadwaterError):
@@ -94,7 +93,7 @@ def check(name: str, section: Mapping[str, Any]) -> list[str]:
     if len(topics) != 1:
         return [*said, 'has two ends: one of `from` and `to` is "topic:NAME", the other is not']
     topic = section[topics[0]].removeprefix(TOPIC)
-    if not _TOPIC_NAME.fullmatch(topic) or topic in (".", ".."):
+    if not is_topic(topic):
         said.append(f"{topic!r} is no name of a topic")
     try:
         kind, address = _kind(section)
@@ -144,17 +143,18 @@ def _settings(name: str, section: Mapping[str, Any], kind: type[Bridge], address
         said.append(f'start = {section["start"]!r} is neither "beginning" nor "end"')
     if said:
         return said
-    # The variables may not be set here and now, where the file is checked; a digit fits everywhere.
-    return kind.check(End(name, _VARIABLE.sub("1", address), good))
+    return kind.check(End(name, without_secrets(address), good))
 
 
 def _fits(value: object, default: object) -> bool:
-    if default is None:
-        return isinstance(value, str)
+    if default is None or isinstance(default, str):
+        return isinstance(value, str) and value.isprintable()
     if isinstance(default, bool) or isinstance(value, bool):
         return isinstance(default, bool) and isinstance(value, bool)
     if isinstance(default, float):
-        return isinstance(value, int | float)
+        return is_number(value, -WHOLE_MOST)
+    if isinstance(default, int):
+        return is_whole(value, -WHOLE_MOST, 2**63 - 1)
     return isinstance(value, type(default))
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.edges.bridges.addresses import Address, BadAddress, parsed
 from headwater.edges.bridges.contract import BridgeBroken, End
+from headwater.secrets import names_one
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client
@@ -204,6 +205,13 @@ def complaints(end: End, qos: tuple[int, ...], why: str) -> list[str]:
             said.append(f"{end.shown} names no MQTT topic: mqtt://host/sensors/#")
     except BadAddress as error:
         said.append(f"{end.shown} {error}")
+    if (ca := end.text("ca")) and end.scheme != "mqtts":
+        said.append(f"ca = {ca!r} is for mqtts://: nothing is encrypted here")
+    elif ca and not names_one(ca):
+        try:
+            ssl.create_default_context(cafile=ca)
+        except OSError as error:
+            said.append(f"ca = {ca!r} is no file of certificates: {error.strerror or error}")
     if end.text("version") not in ("5", "3.1.1"):
         said.append(f'version = {end.text("version")!r} is neither "5" nor "3.1.1"')
     if end.number("qos") not in qos:

@@ -28,6 +28,7 @@ from headwater.edges.bridges.contract import (
     Record,
     Refusal,
 )
+from headwater.project.ports import is_address
 
 BATCH = 1000
 SEND_TIMEOUT_S = 30.0
@@ -252,9 +253,8 @@ def _between(headers: Headers) -> list[bytes]:
 
 def _complaints(end: End) -> list[str]:
     said = []
-    host, _, port = end.place.rpartition(":")
-    if not end.place.startswith("/") and not (host and (port.isdigit() or port == "*")):
+    if not (end.place.startswith("/") or is_address(end.place.replace(":*", ":1"))):
         said.append(f"{end.shown} names neither host:port nor a /path, as in tcp or ipc")
-    if end.number("high_water_mark") < 1:
+    if not 0 < end.number("high_water_mark") < 2**31:  # an int of C
         said.append("high_water_mark is a number of messages from 1 on")
     return said

@@ -13,6 +13,7 @@ tolerance_s = 300                      signed = "{timestamp}.{body}"
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,12 +22,15 @@ from headwater.edges.hooks.presets import ADJUSTABLE, PRESETS
 from headwater.edges.hooks.signatures import TOLERANCE_S, Style, signing_key
 from headwater.errors import HeadwaterError, nearest
 from headwater.secrets import Secrets, expand, is_reference
+from headwater.value_forms import is_positive, is_text, is_topic
 
 _TEXTS = ("topic", "style", "key")
 _ADJUST = ("header", "prefix", "signed", "timestamp_header", "id_header", "id_field")
 _CHOICES = {"algorithm": ("sha256", "sha1", "sha512"), "encoding": ("hex", "base64")}
 _KNOWN = ("secret", "tolerance_s", *_TEXTS)
 _ALL = (*_KNOWN, *_ADJUST, *_CHOICES, "keep")
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""A token of RFC 9110."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,13 @@ def check(name: str, section: Mapping[str, Any]) -> list[str]:
         if setting not in section:
             said.append(f"lacks `{setting} = …`")
     for setting in (*_TEXTS, *_ADJUST):
-        if setting in section and not _is_text(section[setting]):
+        if setting in section and not _is_text(section[setting], setting):
             said.append(f"{setting} = {section[setting]!r} is no text in quotes")
+    if _is_text(topic := section.get("topic", "x")) and not is_topic(topic):
+        said.append(f"topic = {topic!r} is no name that a topic can have")
+    for setting in ("header", "timestamp_header", "id_header"):
+        if _is_text(given := section.get(setting, "x")) and not _HEADER.fullmatch(given):
+            said.append(f"{setting} = {given!r} is no name of a header")
     style = section.get("style")
     if isinstance(style, str) and style not in PRESETS:
         said.append(f"style = {style!r} is unknown{nearest(style, PRESETS)}")
@@ -61,7 +70,7 @@ def check(name: str, section: Mapping[str, Any]) -> list[str]:
     if "secret" in section:
         said += secret_complaints(section["secret"])
     keep = section.get("keep", [])
-    if not isinstance(keep, list) or not all(map(_is_text, keep)):
+    if not isinstance(keep, list) or not all(_is_text(e) and _HEADER.fullmatch(e) for e in keep):
         said.append(f'keep = {keep!r} is no list of headers, as in ["x-event"]')
     return said
 
@@ -134,7 +143,7 @@ def _unknown(section: Mapping[str, Any]) -> list[str]:
 def _about_time(section: Mapping[str, Any]) -> list[str]:
     said = []
     tolerance = section.get("tolerance_s", TOLERANCE_S)
-    if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or tolerance <= 0:
+    if not is_positive(tolerance):
         said.append(f"tolerance_s = {tolerance!r} is no number of seconds")
     signed = section.get("signed", "{body}")
     if isinstance(signed, str):
@@ -149,5 +158,6 @@ def _about_time(section: Mapping[str, Any]) -> list[str]:
     return said
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
+def _is_text(value: object, setting: str = "") -> bool:
+    """What is signed may have lines."""
+    return bool(value) and isinstance(value, str) if setting == "signed" else is_text(value)

@@ -32,6 +32,7 @@ from headwater.edges.multicast.sender import Holding
 from headwater.edges.multicast.sessions import Sessions
 from headwater.edges.multicast.speaker import Speaking
 from headwater.edges.udp.addresses import BadAddress
+from headwater.value_forms import is_whole
 
 _COMMON: Mapping[str, Any] = {"interface": LOOPBACK, "secret": None, "allow_from": []}
 _LOST = counts.counter(
@@ -68,6 +69,9 @@ class Listener(Inbound):
     @classmethod
     def check(cls, end: End) -> list[str]:
         said = _complaints(end)
+        given = end.number("receive_buffer_bytes")
+        if not is_whole(given, packets.PACKET_BYTES_MAX):
+            said.append(f"receive_buffer_bytes = {given}: from 65507, one packet, to 2147483647")
         if end.seconds("silence_seconds") <= 0:
             said.append(f"silence_seconds = {end.seconds('silence_seconds')}: above 0, as in 5.0")
         return said

@@ -16,11 +16,16 @@ from dataclasses import dataclass, field, replace
 from headwater.edges.registry import access
 from headwater.errors import nearest
 from headwater.project import tls
-from headwater.project.file import Project, is_address
+from headwater.project.file import Project
 from headwater.project.mistakes import mistaken
-from headwater.project.ports import CONNECTIONS_PER_ADDRESS, connections_complaint
+from headwater.project.ports import (
+    CONNECTIONS_PER_ADDRESS,
+    address_complaint,
+    connections_complaint,
+)
 from headwater.schemas.address import LISTEN as SCHEMAS_LISTEN
 from headwater.schemas.records import TOPIC
+from headwater.value_forms import is_topic, is_web_address, text_complaint
 
 _SETTINGS = ("listen", "tls", "connections_per_address", "topic", "registry", "tokens")
 
@@ -79,13 +84,13 @@ def _complaint(key: str, value: object) -> str | None:
         return tls.complaint(value)
     if key == "connections_per_address":
         return connections_complaint(value)
-    if not isinstance(value, str) or not value:
-        return "is no text in quotes"
-    if key == "registry" and not value.startswith(("http://", "https://")):
+    if not isinstance(value, str) or (wrong := text_complaint(value)) is not None:
+        return wrong if isinstance(value, str) else "is no text in quotes"
+    if key == "registry" and not is_web_address(value):
         return 'is no address, as in "http://127.0.0.1:8081"'
-    if key == "listen" and not is_address(value):
-        return 'is no HOST:PORT, as in "127.0.0.1:8081"'
-    return None
+    if key == "topic" and not is_topic(value):
+        return "is no name that a topic can have"
+    return address_complaint(value) if key == "listen" else None
 
 
 def _tokens(sections: object, mistakes: list[tuple[str, str]]) -> dict[str, Mapping[str, object]]:

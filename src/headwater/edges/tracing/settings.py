@@ -15,9 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
-from urllib.parse import urlsplit
 
-from headwater.secrets import expand, names_one
+from headwater.errors import nearest
+from headwater.secrets import expand
+from headwater.value_forms import are_texts, is_number, is_text, is_web_address
 
 PATH = "/v1/traces"
 _KNOWN = ("otlp", "ratio", "topics", "patience_seconds", "headers", "service")
@@ -61,44 +62,27 @@ def check(_name: str, section: object) -> list[str]:
     if not isinstance(section, Mapping):
         return ["[edges.tracing] is a section with lines of its own"]
     said = [
-        f"[edges.tracing] has no setting {key!r}; there are {', '.join(_KNOWN)}"
+        f"[edges.tracing] has no setting {key!r}{nearest(key, _KNOWN)}"
         for key in section
         if key not in _KNOWN
     ]
     otlp = section.get("otlp")
-    if not _is_address(otlp):
+    if not is_web_address(otlp):
         said.append(
             f'otlp = {otlp!r} is no address of a collector, as in "http://127.0.0.1:4318"'
             if otlp is not None
             else 'otlp is missing: say where spans go, as in otlp = "http://127.0.0.1:4318"'
         )
-    if not _is_number(section.get("ratio", 0), 0, 1):
+    if not is_number(section.get("ratio", 0), 0, 1):
         said.append(f"ratio = {section['ratio']!r} is no share: a number from 0 to 1")
-    if not _is_number(section.get("patience_seconds", 300), 1, 86_400):
+    if not is_number(section.get("patience_seconds", 300), 1, 86_400):
         said.append(f"patience_seconds = {section['patience_seconds']!r} is not from 1 to 86400")
     topics = section.get("topics", ["*"])
-    if not isinstance(topics, list) or not topics or not all(map(_is_text, topics)):
+    if not isinstance(topics, list) or not topics or not are_texts(topics):
         said.append(f'topics = {topics!r} is no list of names, as in ["shop.*"]')
     headers = section.get("headers", {})
-    if not isinstance(headers, Mapping) or not all(map(_is_text, headers.values())):
+    if not isinstance(headers, Mapping) or not all(map(is_text, headers.values())):
         said.append(f"headers = {headers!r} is no table of texts")
-    if not _is_text(section.get("service", "headwater")):
+    if not is_text(section.get("service", "headwater")):
         said.append(f"service = {section['service']!r} is no text in quotes")
     return said
-
-
-def _is_address(value: object) -> bool:
-    if not isinstance(value, str):
-        return False
-    if names_one(value):
-        return True  # known only where it runs
-    parts = urlsplit(value)
-    return parts.scheme in ("http", "https") and bool(parts.netloc)
-
-
-def _is_number(value: object, low: float, high: float) -> bool:
-    return not isinstance(value, bool) and isinstance(value, int | float) and low <= value <= high
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)

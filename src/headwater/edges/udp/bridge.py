@@ -19,6 +19,7 @@ from headwater.edges.udp.addresses import BadAddress, allowing, complaints, netw
 from headwater.edges.udp.batches import Datagram, host_of
 from headwater.edges.udp.receiver import Receiving
 from headwater.edges.udp.sockets import buffer_of, listening
+from headwater.value_forms import is_whole
 
 STATSD_PORT = 8125
 _LOSES = (
@@ -53,6 +54,8 @@ class _Datagrams(Inbound):
             for name in ("receive_buffer_bytes", "inbox_bytes")
             if end.number(name) < 65_536
         ]
+        if not is_whole(end.number("receive_buffer_bytes"), 0):
+            small.append("receive_buffer_bytes is more than a socket can be asked for: 2147483647")
         return complaints(host, end.texts("allow_from")) + small
 
     async def open(self) -> None:

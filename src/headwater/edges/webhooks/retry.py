@@ -26,7 +26,7 @@ class Retrying:
 
     attempts: int = 20
     """The last one's failure puts the record among the dead letters."""
-    give_up_after_s: float = 24 * 3600
+    give_up_after_s: float = 24 * 3600.0
     """So does any failure so long after the first attempt."""
     first_wait_s: float = 0.5
     longest_wait_s: float = 600.0

@@ -25,6 +25,7 @@ from headwater.edges.webhooks.addresses import url_complaint
 from headwater.edges.webhooks.retry import Retrying
 from headwater.errors import HeadwaterError
 from headwater.secrets import expand
+from headwater.value_forms import is_positive, is_topic, is_whole
 
 PARALLEL, TIMEOUT_S = 16, 15.0
 STARTS = ("end", "beginning")
@@ -107,8 +108,8 @@ def retrying_of(section: Mapping[str, Any]) -> Retrying:
 
 
 def topic_of(value: object) -> str | None:
-    found = re.fullmatch(r"topic:([A-Za-z0-9._-]+)", value) if isinstance(value, str) else None
-    return found[1] if found else None
+    name = value.removeprefix("topic:") if isinstance(value, str) else ""
+    return name if value != name and is_topic(name) else None
 
 
 def name_complaints(name: str) -> list[str]:
@@ -146,8 +147,7 @@ def sending_complaints(section: Mapping[str, Any]) -> list[str]:
         said.append(f"allow_private = {section['allow_private']!r} is neither true nor false")
     for setting, default in NUMBERS.items():
         value = section.get(setting, default)
-        whole = isinstance(default, int) and not isinstance(value, int)
-        if isinstance(value, bool) or not isinstance(value, int | float) or whole or value <= 0:
+        if not (is_whole(value, 1) if isinstance(default, int) else is_positive(value)):
             said.append(f"{setting} = {value!r} is no number above 0")
     return said + _header_complaints(section.get("headers", {}))
 
