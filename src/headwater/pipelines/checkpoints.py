@@ -26,7 +26,7 @@ from headwater import format_version
 from headwater.local_path import local_path
 from headwater.log import atomic_file
 from headwater.pipelines.declarations import View
-from headwater.pipelines.errors import StateMisfit
+from headwater.pipelines.errors import PipelineError, StateMisfit
 from headwater.secrets import are_alike, shown
 from headwater.views import offset_log
 
@@ -127,15 +127,15 @@ class Checkpoints:
             return None
         try:
             return int((Path(self.of(name)) / LIMIT).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
+        except (FileNotFoundError, ValueError):
+            return None  # a damaged one is found out again by a batch that takes too long
 
     def misfit(self, name: str, difference: str) -> StateMisfit:
         """The sentence for a query that was edited, and what to do about it."""
         folder = self.of(name)
         return StateMisfit(
             f"the view {name!r} no longer fits its checkpoint: {difference}",
-            hint=f"undo the change, or give the view a new name, or let it start anew with: "
+            hint=f"undo the change, or give the view a new name, or let it start over with: "
             f"mv {folder} {folder}.old (a view in a store: headwater rebuild {name.partition('@')[0]})",
         )
 
@@ -143,9 +143,18 @@ class Checkpoints:
         text = self._read_local(name) if self.is_local else self._read_by_spark(name)
         if text is None:
             return None
-        said: dict[str, Any] = json.loads(text)
-        format_version.check(f"the checkpoint of {name!r}", said.get("format"), FORMAT)
-        return Shape(tuple(said["sources"]), tuple(said["state"]), said["mode"], said["to"])
+        try:
+            said: dict[str, Any] = json.loads(text)
+            format_version.check(f"the checkpoint of {name!r}", said.get("format"), FORMAT)
+            return Shape(tuple(said["sources"]), tuple(said["state"]), said["mode"], said["to"])
+        except format_version.NewerFormat as error:  # a query is refused by it, and not tried again
+            raise PipelineError(error.sentence, hint=error.hint) from None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            folder = self.of(name)
+            raise PipelineError(
+                f"{folder}/{NOTE}, headwater's own note on the checkpoint, cannot be read",
+                hint=f"bring it back from a backup, or let the view start over: mv {folder} {folder}.old",
+            ) from None
 
     def note(self, name: str, shape: Shape) -> None:
         """That the folder is this query's."""
