@@ -82,7 +82,7 @@ def test_no_password_is_copied_and_what_has_no_counterpart_is_told(tmp_path: Pat
     assert "hunter2" not in outcome.toml() + said
     assert "a.setting.of.tomorrow has no counterpart" in said
     assert "INVENTORY_PASSWORD" in said
-    assert re.findall(r"^(.*): Transforms run", said, re.M) == [
+    assert re.findall(r"^(.*): Transforms are", said, re.M) == [
         "transforms, transforms.unwrap.type"
     ]
     assert "drop the connector's slot" in said

@@ -39,12 +39,8 @@ class Configuration:
         return [word.strip() for word in self.take(name).split(",") if word.strip()]
 
     def ignore(self, *names: str) -> None:
-        """They say nothing about what is captured or written; `x.*` stands for all that begin so."""
-        for name in names:
-            if name.endswith("*"):
-                self._seen |= {each for each in self.settings if each.startswith(name[:-1])}
-            else:
-                self._seen.add(name)
+        """They say nothing about what is captured or written."""
+        self._seen.update(names)
 
     def left(self) -> list[str]:
         """Settings that nobody has taken."""

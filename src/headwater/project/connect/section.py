@@ -10,6 +10,9 @@ import tomlkit
 
 from headwater.project.connect.configuration import Configuration
 
+Known = Mapping[str, str | tuple[str, tuple[str, ...]]]
+"""By the name of a setting, or how it begins (`x.*`): what is said of it, empty where Connect alone needs it;
+with a list of values of which nothing is to be said."""
 _PLACE = re.compile(r"\$\{[^}]*\}")
 
 
@@ -59,20 +62,27 @@ def secret(configuration: Configuration, setting: str, outcome: Outcome, variabl
     return f"${{{variable}}}"
 
 
-def tell_the_rest(configuration: Configuration, outcome: Outcome, known: Mapping[str, str]) -> None:
+def tell_the_rest(configuration: Configuration, outcome: Outcome, known: Known) -> None:
     """A sentence for what has no counterpart; those of which the same is to be said share it."""
     named: dict[str, list[str]] = {}
     for name in configuration.left():
-        why = known.get(name) or next(
-            (
-                text
-                for key, text in known.items()
-                if key.endswith("*") and name.startswith(key[:-1])
-            ),
-            "",
-        )
-        if why:
-            named.setdefault(why, []).append(name)
-        else:
+        why, same = _found(name, known)
+        if configuration.take(name).strip().lower() in same:
+            continue
+        if why is None:
             outcome.notes.append(f"{name} has no counterpart, and was left out.")
+        elif why:
+            named.setdefault(why, []).append(name)
     outcome.notes += [f"{', '.join(names)}: {why}" for why, names in named.items()]
+
+
+def _found(name: str, known: Known) -> tuple[str | None, tuple[str, ...]]:
+    """What is said of a setting, and with which values nothing is: what a view or a capture does anyway."""
+    if name in known:
+        found = known[name]
+    else:
+        patterns = [each for each in known if each.endswith("*") and name.startswith(each[:-1])]
+        if not patterns:
+            return None, ()
+        found = known[max(patterns, key=len)]
+    return (found, ()) if isinstance(found, str) else found

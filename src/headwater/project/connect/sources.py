@@ -6,6 +6,7 @@ import re
 from urllib.parse import quote
 
 from headwater.project.connect.configuration import Configuration, NotUnderstood
+from headwater.project.connect.known import SOURCE
 from headwater.project.connect.section import Outcome, safe_name, secret, tell_the_rest
 
 _SCHEMES = {
@@ -14,34 +15,6 @@ _SCHEMES = {
     "MariaDbConnector": ("mariadb", "3306"),
 }
 KINDS = frozenset({*_SCHEMES, "MongoDbConnector"})
-_OF_CONNECT = (
-    "name",
-    "tasks.max",
-    "database.server.name",
-    "schema.history.internal.*",
-    "database.history.*",
-    "key.converter.*",
-    "value.converter.*",
-    "heartbeat.*",
-    "max.batch.size",
-    "max.queue.size*",
-    "poll.interval.ms",
-    "errors.*",
-    "topic.creation.*",
-    "provide.transaction.metadata",
-    "plugin.name",
-)
-"""What Connect needs and a capture does by itself, or has in another place."""
-_KNOWN = {
-    "transforms": "Transforms run in a pipeline here, as plain PySpark.",
-    "transforms.*": "Transforms run in a pipeline here, as plain PySpark.",
-    "predicates.*": "Predicates belong to transforms: left out.",
-    "snapshot.select.statement.overrides*": "A snapshot of chosen rows is `headwater capture snapshot`.",
-    "signal.*": "Signals are `headwater capture snapshot TABLE`: no signal table is needed.",
-    "column.*": "Columns are left out or masked in a pipeline, not in the capture.",
-    "message.key.columns": "The key of a record is the table's primary key.",
-    "skipped.operations": "All operations are captured.",
-}
 _MONGODB_LOGIN = re.compile(r"([a-z+]+://[^/?@:]*:)[^/?]*@")
 """Up to the last @ before the path, with the password behind the colon."""
 
@@ -51,7 +24,6 @@ def capture_of(configuration: Configuration) -> Outcome:
     prefix = configuration.take("topic.prefix") or configuration.take("database.server.name")
     name = safe_name(prefix or configuration.name)
     outcome = Outcome()
-    configuration.ignore(*_OF_CONNECT)
     section: dict[str, object] = {"from": _address(configuration, kind, name, outcome)}
     tables = [
         *configuration.words("table.include.list"),
@@ -59,22 +31,22 @@ def capture_of(configuration: Configuration) -> Outcome:
     ]
     if tables:
         section["tables"] = [_table(each, kind, outcome) for each in tables]
-    for excluded in ("table.exclude.list", "collection.exclude.list", "schema.include.list"):
-        if configuration.take(excluded):
-            outcome.notes.append(
-                f"{excluded} has no counterpart: name the tables that you want in `tables`."
-            )
     section |= _format(configuration, outcome)
     if not configuration.flag("tombstones.on.delete", True):
         section["tombstones"] = False
     if kind == "PostgresConnector":
         section |= _slot(configuration, outcome)
-    if kind in ("MySqlConnector", "MariaDbConnector") and configuration.take("database.server.id"):
-        section["server_id"] = _number(configuration, "database.server.id")
+    if kind in ("MySqlConnector", "MariaDbConnector"):
+        section |= _mysql(configuration)
+    elif kind == "PostgresConnector" and not configuration.take("decimal.handling.mode"):
+        outcome.notes.append(
+            "Decimals are texts, which lose nothing; Debezium's were bytes (decimal.handling.mode=precise)."
+        )
+    section |= _shared(configuration, kind)
     _snapshot(configuration, outcome)
     outcome.sections[f"capture.{name}"] = section
     _topics(configuration, kind, name, prefix, outcome)
-    tell_the_rest(configuration, outcome, _KNOWN)
+    tell_the_rest(configuration, outcome, SOURCE)
     return outcome
 
 
@@ -90,7 +62,18 @@ def _address(configuration: Configuration, kind: str, name: str, outcome: Outcom
                 "environment, percent-encoded, or use a file (docs/security.md)."
             )
             address = f"{found[1]}${{{variable}}}@{address[found.end() :]}"
-        return address or "mongodb://127.0.0.1:27017"
+        address = address or "mongodb://127.0.0.1:27017"
+        user = quote(configuration.take("mongodb.user"), safe="")
+        scheme, _, rest = address.partition("://")
+        if user and "@" not in rest.partition("/")[0]:
+            address = f"{scheme}://{user}:${{{variable}}}@{rest}"
+        database = configuration.take("mongodb.authsource")
+        if database and "authsource=" not in address.lower():
+            path = "" if "/" in rest else "/"
+            address += (
+                f"{path}{'&' if '?' in address else '?'}authSource={quote(database, safe='')}"
+            )
+        return address
     scheme, usual = _SCHEMES[kind]
     host = configuration.take("database.hostname", "127.0.0.1")
     port = configuration.take("database.port", usual)
@@ -103,6 +86,28 @@ def _address(configuration: Configuration, kind: str, name: str, outcome: Outcom
     login = f"{user}:{password}@" if password else f"{user}@" if user else ""
     ssl = configuration.take("database.sslmode") if kind == "PostgresConnector" else ""
     return f"{scheme}://{login}{host}:{port}/{names}" + (f"?sslmode={ssl}" if ssl else "")
+
+
+def _mysql(configuration: Configuration) -> dict[str, object]:
+    found: dict[str, object] = {}
+    if configuration.take("database.server.id"):
+        found["server_id"] = _number(configuration, "database.server.id")
+    mode = configuration.take("decimal.handling.mode", "precise").lower()
+    if mode in ("precise", "double"):
+        found["decimals"] = mode
+    return found
+
+
+def _shared(configuration: Configuration, kind: str) -> dict[str, object]:
+    """What every capture can be told, or every one of a database with tables."""
+    found: dict[str, object] = {}
+    if configuration.take("provide.transaction.metadata").strip().lower() == "false":
+        found["transactions"] = False
+    if configuration.take("topic.creation.default.partitions", "-1").strip() != "-1":
+        found["partitions"] = _number(configuration, "topic.creation.default.partitions")
+    if kind != "MongoDbConnector" and configuration.take("snapshot.max.threads"):
+        found["snapshot_workers"] = _number(configuration, "snapshot.max.threads")
+    return found
 
 
 def _number(configuration: Configuration, name: str) -> int:
@@ -124,7 +129,6 @@ def _table(given: str, kind: str, outcome: Outcome) -> str:
 
 
 def _format(configuration: Configuration, outcome: Outcome) -> dict[str, object]:
-    configuration.ignore("key.converter", "key.converter.*", "value.converter.*")
     converter = configuration.take("value.converter").rpartition(".")[2]
     if converter == "AvroConverter":
         return {"format": "avro"}
