@@ -17,7 +17,7 @@ from tests.compat.confluent import consumer, producer, send
 from tests.compat.missing import CANNOT, skip_or_fail
 from tests.ecosystem.programs import of_page, python_of, running
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.timeout(1800)
 LINES = ("to be or not to be", "that is the question")
 MORE = ("to sleep no more", "to die to sleep")
 Program = tuple[list[str], dict[str, str]]
@@ -53,7 +53,16 @@ def program(
             return [sys.executable], {'"state"': f'"{state}"', "spark-kafka.jar": jars}
 
 
-@pytest.mark.parametrize("section", ["Quix Streams", "Faust", "Flink", "Spark's Kafka connector"])
+@pytest.mark.parametrize(
+    "section",
+    [
+        *(
+            pytest.param(each, marks=pytest.mark.soak)
+            for each in ("Quix Streams", "Faust", "Flink")
+        ),
+        "Spark's Kafka connector",
+    ],
+)
 def test_words_are_counted(
     section: str, program: Program, cluster: Cluster, new_name: Callable[[], str], tmp_path: Path
 ) -> None:
