@@ -120,6 +120,6 @@ def told(one: Store, other: Store) -> str:
         return f"{one.name} and {other.name} are equal: {len(one.rows())} items"
     item = found[0]
     return (
-        f"{one.name} and {other.name} differ in {len(found)} of {len(one.rows())} items, for good: "
+        f"{one.name} and {other.name} differ in {len(found)} of {len(one.rows())} items, permanently: "
         f"{item} costs {one.rows().get(item)} here and {other.rows().get(item)} there"
     )

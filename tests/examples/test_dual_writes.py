@@ -26,7 +26,7 @@ def ran(name: str) -> list[str]:
 
 def test_two_clients_in_different_orders_make_two_systems_differ_for_good():
     (said,) = ran("race")
-    found = re.match(r"database and warehouse differ in (\d+) of 200 items, for good", said)
+    found = re.match(r"database and warehouse differ in (\d+) of 200 items, permanently", said)
     assert found is not None
     assert int(found[1]) == 61  # the seed's
 
@@ -34,7 +34,7 @@ def test_two_clients_in_different_orders_make_two_systems_differ_for_good():
 def test_a_write_that_fails_half_way_makes_them_differ_too():
     first, second = ran("partial_failure")
     assert first.startswith("30 clients were told that their write failed")
-    assert second.startswith("warehouse and database differ in 30 of 200 items, for good")
+    assert second.startswith("warehouse and database differ in 30 of 200 items, permanently")
 
 
 def test_through_the_log_they_are_equal_and_nothing_is_done_twice():

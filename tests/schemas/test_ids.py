@@ -153,7 +153,7 @@ def test_a_move_of_a_registry_takes_along_which_ids_are_gone(registry: Registry)
         target.imported("b", fixed(2), identity)
     other = Registry()
     other.imported("c", fixed(3), identity)
-    with pytest.raises(RegistryError, match="deleted for good"):
+    with pytest.raises(RegistryError, match="permanently deleted"):
         migration.missing(other.state, target.state)
 
 

@@ -48,7 +48,7 @@ def unusable(directory: Path, problem: str) -> HeadwaterError:
     return HeadwaterError(
         f"The catalogue of topics, {directory}, is {problem}.",
         hint=f"Restore that folder from a copy; or see with `headwater check {root}` what is there, and "
-        f"let `headwater repair {root} --yes` make it anew from the partitions' folders.",
+        f"let `headwater repair {root} --yes` recreate it from the partitions' folders.",
     )
 
 

@@ -6,7 +6,7 @@ plain tuple, and the many rows of a batch share their table's encoder.
 A position is a JSON object that only its source understands. Two things hold for all of them:
 going on from it must yield each change after it and none before it, in the same order as the first
 time; and the key `snapshot` is there while the first snapshot is not complete. The position
-{"again": true} stands for a snapshot that is to begin anew.
+{"again": true} stands for a snapshot that is to start over.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def phase_of(position: Position | None) -> str:
     if position is None:
         return "never run"
     if begins_again(position):
-        return "starting anew"
+        return "starting over"
     return "snapshot" if in_snapshot(position) else "streaming"
 
 

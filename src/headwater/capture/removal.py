@@ -1,4 +1,4 @@
-"""A capture that begins anew, or ends for good: what the database and the log keep for it goes.
+"""A capture that starts over, or ends for good: what the database and the log keep for it goes.
 
 Called by the command line, and by `runner` where a gap is to be followed by a new snapshot.
 """
@@ -61,7 +61,7 @@ def remove(config: CaptureConfig, *, topics: bool = False) -> list[str]:
         elif stored is not None:
             # Rows that go meanwhile must not stay with readers, should there be another run.
             writer.forget()
-            said.append("its topics stay; another run would begin anew, with truncate events")
+            said.append("its topics stay; another run would start over, with truncate events")
         return said
     finally:
         writer.close()

@@ -80,7 +80,7 @@ def run(
 
     if resnapshot:
         forget(config)
-        _say(f"{name}: begins anew")
+        _say(f"{name}: starts over")
     runner = Runner(config, lambda sentence: _say(f"{name}: {sentence}"))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: runner.stop())

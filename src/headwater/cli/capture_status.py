@@ -55,5 +55,5 @@ def shown(status: dict[str, Any]) -> str:
 
 def _phase(position: dict[str, Any]) -> str:
     if "again" in position:
-        return "removed, or told to begin anew"
+        return "removed, or told to start over"
     return "in its first snapshot" if "snapshot" in position else "streaming"

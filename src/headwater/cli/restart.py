@@ -15,7 +15,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def restart(name: str = name_argument(), file: Path = file_option()) -> None:
-    """Start a part anew, once it has ended the work at hand; the others go on.
+    """Restart a part, once it has ended the work at hand; the others go on.
 
     Example: headwater restart pipelines
     """

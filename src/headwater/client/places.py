@@ -76,7 +76,7 @@ def located(log: Log, topic: str, place: Place, ranges: Mapping[int, Range]) -> 
     if place.cursor is not None:
         strange = [p for p in place.cursor.offsets if p not in ranges]
         if strange:
-            raise NotThere(f"{topic} has no partition {strange[0]}", hint="begin anew without it")
+            raise NotThere(f"{topic} has no partition {strange[0]}", hint="start over without it")
         return Cursor({p: _within(offset, ranges[p]) for p, offset in place.cursor})
     if place.time_ms is not None:
         found = log.offsets([(topic, p) for p in ranges], max(0, place.time_ms))

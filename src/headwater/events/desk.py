@@ -259,7 +259,7 @@ class Desk:
             self._refused(flying, _FOR_GOOD[stored.error])
         else:
             logger.warning(
-                "%s-%d: a batch was not stored (error %s, offset %d instead of %d); claiming anew",
+                "%s-%d: a batch was not stored (error %s, offset %d instead of %d); claiming again",
                 *(topic, self.partition, stored.error, stored.base_offset, expected),
             )
             self._calls.doubt()

@@ -24,7 +24,7 @@ must be on disk before the first such segment counts. Where more was believed to
 would go and leave the value that it deletes. So of `cleaner-offset-checkpoint`, which has no checksum, it is
 only believed that it names the log, and of a damaged file of ours that it is there: all is dirty then.
 
-Reading the small files beside the segments, each of which can be made anew: one that cannot be read counts
+Reading the small files beside the segments, each of which can be recreated: one that cannot be read counts
 as a damaged one.
 
 `recovery` and `store` read snapshots, checkpoints and topic ids through `SmallFiles` at start, and `Segment`
@@ -230,7 +230,7 @@ class SmallFiles:
             if not is_about_the_file(error):
                 raise
             if path not in self.unreadable:
-                logger.error("%s cannot be read, and is made anew: %s", path, error)
+                logger.error("%s cannot be read, and is recreated: %s", path, error)
             self.unreadable[path] = error.strerror or str(error)
             if isinstance(error, IsADirectoryError):
                 self._set_aside(path)

@@ -190,7 +190,7 @@ class LogStore:
 
     def _tell_unreadable(self, found: Mapping[Path, str]) -> None:
         for path, why in found.items():
-            says = f"{path} could not be read ({why}); the broker does without, and makes it anew"
+            says = f"{path} could not be read ({why}); the broker does without, and recreates it"
             self.on_damage(str(path.relative_to(self.root)), says)
 
     def recovery_point(self, topic: str, partition: int) -> int:

@@ -271,7 +271,7 @@ def plan_for(
         if whole:
             return replace(found, program=None)
         raise NotByRow(
-            "its function reads its tables while it runs: rows of a moment, which are taken for good",
+            "its function reads its tables while it runs: the rows of one moment, which would never change",
             hint="leave out collect, count, toPandas and checkpoints, and give a pivot its values",
         )
     except NotByRow as error:

@@ -61,13 +61,13 @@ def topic_of(view: View) -> str | None:
 
 
 def refuse_leftovers(view: View) -> None:
-    """A query that starts anew must not meet files of its earlier life, as Spark would skip its batches;
+    """A query that starts over must not meet files of its earlier life, as Spark would skip its batches;
     nor those of another view or of anybody else, which readers of the folder would take for its own."""
     scheme, _, rest = view.to.partition(":")
     folder = local_path(rest)
     if scheme != "parquet" or folder is None:
         return
-    named = f"the view {view.name!r} ({view.place}) starts anew, and"
+    named = f"the view {view.name!r} ({view.place}) starts over, and"
     if (folder / FILES_OF_SPARK).exists():
         raise PipelineError(
             f"{named} {rest} has files of a query before it",

@@ -135,7 +135,7 @@ class Follower:
         self._begin_at(first)
 
     def _begin_at(self, first: int) -> None:
-        _log.error("%s has begun anew, at offset %d: so does the registry", self._place[0], first)
+        _log.error("%s has started over, at offset %d: so does the registry", self._place[0], first)
         self._state.clear()
         self._move(first)
 

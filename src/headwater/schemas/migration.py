@@ -126,8 +126,8 @@ def _check(version: Version, there: Version | None, target: State) -> None:
     was = target.was(context, version.id)
     if was is not None and was != version.schema.guid:
         raise not_permitted(
-            f"the id {version.id} of {version.subject} was another schema's there, which was deleted for "
-            "good, and data may name it: nothing more was imported"
+            f"the id {version.id} of {version.subject} was another schema's there, which was permanently "
+            "deleted, and data may name it: nothing more was imported"
         )
     holders = target.by_id(context, version.id)
     if holders and holders[0].schema.fingerprint != version.schema.fingerprint:

@@ -1,4 +1,4 @@
-"""The public test kit: a broker for tests, a clock to turn by hand, a disk that can fail.
+"""The public test kit: a broker for tests, a manual clock, a disk that can fail.
 
 `headwater.testing.apache_kafka`, a module of its own, starts a real Apache Kafka to compare with.
 May import everything; nothing in headwater imports it.

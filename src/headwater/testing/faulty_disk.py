@@ -150,14 +150,14 @@ class FaultyDisk:
         return position
 
     def lose(self, path: Path) -> None:
-        """A file or folder is gone for good, as if somebody had removed it."""
+        """A file or folder is gone permanently, as if somebody had removed it."""
         with self._lock:
             directory = self._directory(path.parent)
             for entries in (directory.now, directory.durable):
                 entries.pop(path.name, None)
 
     def cut_short(self, path: Path, size: int) -> None:
-        """A file ends there, for good."""
+        """A file ends there, permanently."""
         data = self._data(path)
         for content in (data.now, data.durable):
             del content[size:]

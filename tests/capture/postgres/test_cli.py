@@ -77,7 +77,7 @@ def test_a_removed_capture_leaves_nothing_and_topics_go_only_if_asked(
     assert "its topics stay" in capsys.readouterr().out
     assert not setting.execute(slots) and not setting.execute("SELECT 1 FROM pg_publication")
     assert main(["capture", "status", *words]) == 0
-    assert "begin anew" in capsys.readouterr().out
+    assert "start over" in capsys.readouterr().out
     setting.execute("DELETE FROM t WHERE id = 1")
     assert main(["capture", "run", *words, "--snapshot-only"]) == 0
     assert list(setting.fold("t")) == ['{"id": 2}'], "what went meanwhile is gone for readers too"

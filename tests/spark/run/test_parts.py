@@ -153,7 +153,7 @@ def test_files_of_an_earlier_life_are_not_met_by_a_query_that_starts_anew(tmp_pa
     view = View("v", lambda: None, f"parquet:{tmp_path}", place="file.py:1")
     refuse_leftovers(view)
     (tmp_path / "_spark_metadata").mkdir()
-    with pytest.raises(PipelineError, match=r"starts anew, and .* has files of a query before it"):
+    with pytest.raises(PipelineError, match=r"starts over, and .* has files of a query before it"):
         refuse_leftovers(view)
 
 

@@ -71,7 +71,7 @@ def inspect(
             0,
             remedy=WriteCatalogue(
                 "make a new one from the folders of the topics, with configs under which nothing is "
-                "removed; set the topics' own configs again, and make users and rules anew",
+                "removed; set the topics' own configs again, and create users and rules again",
                 directory,
                 ((producer_ids.KEY, {"next": producer_ids.end_beyond(highest)}),),
             ),

@@ -109,7 +109,7 @@ class Folders:
                 Severity.DAMAGE if facts.records else Severity.NOTE,
                 f"the folder is of another topic: {checkpoints.encode_topic_id(found or topic.id)}, "
                 f"which was or is called {whose}",
-                f"the next start {fate} and begins the partition anew, empty",
+                f"the next start {fate} and starts the partition again, empty",
                 _set_aside(place.directory),
             )
         what, means = "does not say which topic it is of", _WRITTEN

@@ -132,7 +132,7 @@ def _wrong_end(root: Path, facts: Facts) -> Finding:
         Severity.NUISANCE,
         place.where(""),
         f"{RECOVERY_POINTS} has it on disk up to offset {facts.told_end}, and it ended at {end}",
-        "what has a checksum is believed, and the next start writes the other anew",
+        "what has a checksum is believed, and the next start rewrites the other",
         place.topic,
         place.number,
         remedy=SetCheckpoint(f"write {end}", root / RECOVERY_POINTS, place.key, end),

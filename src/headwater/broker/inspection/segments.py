@@ -241,7 +241,7 @@ class Segments:
         if not file.path.stat().st_size:
             return
         remedy = RebuildIndexes(
-            "make both indexes of the segment anew", file.path.parent, file.base_offset
+            "recreate both indexes of the segment", file.path.parent, file.base_offset
         )
         if data is None or times_data is None:
             missing = ".index" if data is None else ".timeindex"
@@ -257,7 +257,7 @@ class Segments:
             )
             return
         for kind, problem, means in (
-            (".index", offsets.finish(), "lookups by offset take longer until it is made anew"),
+            (".index", offsets.finish(), "lookups by offset take longer until it is recreated"),
             (
                 ".timeindex",
                 times.finish(),
@@ -297,7 +297,7 @@ class Segments:
             f"the list of aborted transactions does not fit its segment: {problem}",
             "readers with read_committed may see records of aborted transactions, or miss others",
             WriteAborted(
-                "make the list anew from the markers in the log",
+                "rebuild the list from the markers in the log",
                 file.path.parent,
                 file.base_offset,
                 aborted_transactions.pack(markers.united(data, expected, places, file.base_offset)),

@@ -71,7 +71,7 @@ def inspect(
     view: TransactionsView, facts: Mapping[TopicPartition, Facts], now_ms: int
 ) -> Iterator[Finding]:
     yield from bad_records(
-        NAME, view.bad, "the broker leaves it out: its transactional id starts anew"
+        NAME, view.bad, "the broker leaves it out: its transactional id starts over"
     )
     owners = {known.producer_id: known for known in view.known.values()}
     for key, each in facts.items():

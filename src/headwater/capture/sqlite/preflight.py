@@ -140,7 +140,7 @@ def _key(connection: sqlite3.Connection, shape: Shape) -> Finding:
             False,
             f"{shape.table} has no primary key: rows are known by rowid, and the whole table is "
             "read again after VACUUM or any change of the schema",
-            f"make {shape.table} anew with a primary key",
+            f"recreate {shape.table} with a primary key",
         )
     keys = [quoted(shape.names[place]) for place in shape.key]
     null = " OR ".join(f"{key} IS NULL" for key in keys)

@@ -82,6 +82,6 @@ def shape_of(connection: sqlite3.Connection, sid: int) -> Shape:
     if row is None:
         raise SourceRefused(
             f"{CHANGES} names a shape {sid} that {SCHEMAS} does not have",
-            hint="somebody changed them; begin anew: headwater capture run NAME --resnapshot",
+            hint="somebody changed them; start over: headwater capture run NAME --resnapshot",
         )
     return Shape.from_json(row[0])

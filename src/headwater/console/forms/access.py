@@ -114,7 +114,7 @@ class PermissionForm:
 
     def __init__(self, visit: Visit, after: Callable[[], object]) -> None:
         self._visit = visit
-        with form("Permission", "What is forbidden wins over what is allowed.") as self._dialog:
+        with form("Permission", "A DENY overrides an ALLOW.") as self._dialog:
             self._who = ui.input("Principal", value="User:").props("outlined dense")
             with ui.element("div").classes("hw-fields-row"):
                 self._verb = ui.select(["allow", "deny"], value="allow", label="Verb")
@@ -156,7 +156,7 @@ class PermissionForm:
         )
         known = await loaded(partial(acls.listed, self._visit.log.admin, wanted.principal))
         if wanted in known:
-            return Plan("Nothing would change: it is so already.")
+            return Plan("Nothing would change: it is already so.")
         return Plan(
             f"{acls.sentence(wanted)}.",
             [Row(f"permissions of {wanted.principal}", str(len(known)), str(len(known) + 1))],
@@ -174,7 +174,7 @@ class QuotaForm:
         with form(
             "Quota",
             f"Of a user, a client id, both together, or an address; {EVERYBODY_ELSE} is all that have none "
-            "of their own. An empty limit is taken away.",
+            "of their own. An empty limit is removed.",
         ) as self._dialog:
             with ui.element("div").classes("hw-fields-row"):
                 self._owner = {
@@ -214,7 +214,7 @@ class QuotaForm:
         wanted = {name: field.value for name, field in self._limits.items()}
         changed = {name: value for name, value in wanted.items() if value != now.get(name)}
         if not changed:
-            return Plan("Nothing would change: it is so already.")
+            return Plan("Nothing would change: it is already so.")
         await loaded(partial(administration.set_quota, self._visit, owner, changed, dry_run=True))
         rows = [Row(name, number(now.get(name)), number(v)) for name, v in changed.items()]
         return Plan(

@@ -19,7 +19,7 @@ _QUESTIONS: dict[Verb, str] = {
     "is started again. What comes meanwhile waits where it is.",
     "restart": "Restart {}? It ends the work at hand, and goes on where it was.",
 }
-_DONE: dict[Verb, str] = {"pause": "is pausing", "resume": "goes on", "restart": "is starting anew"}
+_DONE: dict[Verb, str] = {"pause": "is pausing", "resume": "goes on", "restart": "is starting over"}
 
 
 class PartButtons:

@@ -168,7 +168,7 @@ class SettingsForm:
         removed = [name for name, value in self._wanted.items() if value is None]
         found = setting_details.changes(self._known.values(), given, removed)
         if not found:
-            return Plan("Nothing would change: it is so already.")
+            return Plan("Nothing would change: it is already so.")
         await loaded(partial(self._alter, found, True))
         rows = [Row(each.name, shown(each.before), _afterwards(each)) for each in found]
         return Plan(

@@ -66,9 +66,7 @@ class _Creation:
 
 def creation_form(visit: Visit, after: Callable[[], object]) -> ui.dialog:
     """The dialog that makes a topic."""
-    with form(
-        "New topic", "What is left empty is as the broker gives it to every new topic."
-    ) as box:
+    with form("New topic", "Empty fields get the defaults of the broker.") as box:
         fields = _Creation()
 
         async def plan() -> Plan:

@@ -24,7 +24,7 @@ ALL = "all"
 async def show(visit: Visit) -> None:
     elements.heading(
         "Broker settings",
-        "What the broker goes by. Those that it reads only when it starts are changed in its file.",
+        "The settings of the broker. Those that it reads only at its start are changed in its file.",
     )
     known = await loaded(partial(setting_details.brokers, visit.context.log))
     chosen = visit.query.get("broker") or known[0]

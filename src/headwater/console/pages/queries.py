@@ -30,7 +30,7 @@ TONES: dict[str, elements.Tone] = {
 def show(visit: Visit) -> None:
     elements.heading("Queries", "What Spark reads from the log, and what it makes of it.")
     absent = elements.absent(
-        "No query has told of itself in this log.",
+        "No query has reported to this log yet.",
         "headwater run PATH starts those of a file; headwater up those of a project.",
         icon="bolt",
     )

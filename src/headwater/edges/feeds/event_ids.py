@@ -32,12 +32,12 @@ def parse(text: str) -> Offsets:
     if len(text) > LENGTH_MAX or not _ID.fullmatch(text):
         raise BadRequest(
             f"{text[:80]!r} is no event id",
-            hint="give an id as an event had it, such as 0=17,1=4; or none, to begin anew",
+            hint="give an id as an event had it, such as 0=17,1=4; or none, to start over",
         )
     pairs = [part.split("=") for part in text.split(",")]
     offsets = {int(partition): int(offset) for partition, offset in pairs}
     if len(offsets) < len(pairs):
-        raise BadRequest(f"{text[:80]!r} names a partition twice", hint="begin anew without it")
+        raise BadRequest(f"{text[:80]!r} names a partition twice", hint="start over without it")
     return offsets
 
 
@@ -49,7 +49,7 @@ def placed(topic: str, asked: Mapping[int, int], held: Mapping[int, Range]) -> O
             there = "has no such partition" if end is None else f"ends at {partition}={end}"
             raise NotThere(
                 f"{topic} {there}, and the id says {partition}={offset}",
-                hint="the topic was made anew since: begin without an id",
+                hint="the topic was recreated since: begin without an id",
             )
     return {partition: asked.get(partition, 0) for partition in held}
 

@@ -147,7 +147,7 @@ class Follower:
         record = record_of(message)
         if record.offset < self._at[record.partition]:
             raise RequestRefused(
-                f"the topic {self._topic} was made anew", hint="begin without an id"
+                f"the topic {self._topic} was recreated", hint="begin without an id"
             )
         self._at[record.partition] = record.offset + 1
         return Item(record, text_of(self._at), self._body(record, self._decoder))

@@ -1,7 +1,7 @@
 """A topic of one partition, followed from some offset on: what it says is handed to the event loop, in order.
 
 Called by `directory` and `history`, whose state is a view of their topics. The topic is made where it is not
-there. While the broker is away it is waited for. A view that is run again begins anew; so it must be where
+there. While the broker is away it is waited for. A view that is run again starts over; so it must be where
 somebody has deleted the topic, which is noticed within `LOOK_S`.
 """
 
@@ -101,7 +101,7 @@ class TopicView:
         """Raises NotThere where the topic is gone, or is another by now."""
         with suppress(BrokerUnreachable):
             if self._log.ranges(self._topic)[0][1] < at:
-                raise NotThere(f"the topic {self._topic} was made anew")
+                raise NotThere(f"the topic {self._topic} was recreated")
 
     async def _took(self, records: list[Record], at: int, current: bool) -> None:
         began = current and not self.is_current

@@ -133,7 +133,7 @@ class Bucket:
         if (format, said) != (FORMAT, fingerprint):
             raise OtherPattern(
                 "the state in the checkpoint was left by another pattern, or by the same with other words",
-                hint="undo the change, or let the query start anew with a checkpoint of its own",
+                hint="undo the change, or let the query start over with a checkpoint of its own",
             )
         self._waiting, self._open = waiting, opened
 

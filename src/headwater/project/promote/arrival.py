@@ -8,7 +8,7 @@ the next one what has come since, until readers and writers are moved over.
     data/import.json   the topics that are the import's own (`journal`); kept, so that another run goes on
 
 A topic that the import has not made must never be touched, and one that has once been complete must never be
-made anew: from then on it may have records of its own. A run that fails gives it back the settings it had.
+recreated: from then on it may have records of its own. A run that fails gives it back the settings it had.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class Arrival:
         for name in self.report.continued:
             if self.journal.topics[name]["old"] != str(self._topics[name].id):
                 raise CannotPromote(
-                    f"{name} was deleted and made anew in the other cluster since it was imported",
+                    f"{name} was deleted and recreated in the other cluster since it was imported",
                     hint=f"delete it here to import the new one: headwater topics delete {name}",
                 )
 

@@ -10,7 +10,7 @@ Who the query is and which batch it is at, tasks learn from Spark (`task`) and t
 this writer too, for a `df.write` inside foreachBatch.
 
 A batch is replayed when the driver died before the checkpoint had it. Then either there is no decision,
-and everything is written anew, whatever the rows and their tasks are now; or there is one, and the rows
+and everything is rewritten, whatever the rows and their tasks are now; or there is one, and the rows
 are not looked at: its transactions are ended and that is all. Only where a decided transaction ran out of
 time in between must rows be written again, and then only if they are, by number and digest, the same.
 """
@@ -137,7 +137,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             raise BatchRefused(
                 f"Batch {decision.batch} is decided, but {len(lost)} of its {len(decision.parts)} "
                 "transactions had already run out of time.",
-                hint="Start the query again: it writes those anew. If this comes again, raise "
+                hint="Start the query again: it writes those again. If this comes again, raise "
                 "kafka.transaction.timeout.ms, or make batches smaller (maxOffsetsPerTrigger).",
             )
 
@@ -187,7 +187,7 @@ def _must_be_open(cluster: Cluster, parts: list[Part], timeout_ms: int) -> None:
         raise TransactionLost(
             f"{len(closed)} of {len(parts)} transactions of the batch have ended before it was "
             "complete: nothing of it is in the topic.",
-            hint="Another driver of the same query has begun them anew: stop one of the two. Or start "
+            hint="Another driver of the same query has started them again: stop one of the two. Or start "
             "the query again.",
         )
 

@@ -206,7 +206,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = plan.short(metadata, kept, ends)
         for place, end in sorted(found.items()):
             loss = data_loss.ends_before(*place, end, kept[place])
-            self._report(loss, "it begins anew with what is there")
+            self._report(loss, "it starts over with what is there")
         return list(found)
 
     def _report(self, loss: DataLoss, going_on: str) -> None:
@@ -243,7 +243,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _say(self, remade: set[str], gone: list[TopicPartition]) -> None:
         for topic in sorted(remade):
-            self._report(data_loss.made_again(topic), "the query begins with it anew")
+            self._report(data_loss.made_again(topic), "the query starts over with it")
         for place in gone:
             self._report(data_loss.deleted(*place), "the query goes on without it")
 

@@ -26,7 +26,7 @@ _SHIFT = re.compile(r"([+-]\d+)")
 
 def reset_dialog(visit: Visit, group: str) -> Callable[[], None]:
     """Made with the page; what is returned opens it."""
-    sentence = "Where shall it go on reading? Nothing changes before you have seen what would."
+    sentence = "Where should it continue reading? Nothing changes before you have seen what would."
     with form(f"Reset {group}", sentence) as dialog:
         to = ui.input("To", value="beginning")
         ui.label(
@@ -45,7 +45,7 @@ def reset_dialog(visit: Visit, group: str) -> Callable[[], None]:
             )
             rows = [_row(each) for each in planned.moves]
             if not planned.changes:
-                return Plan("Nothing would change: it is there already.", rows)
+                return Plan("Nothing would change: it is already there.", rows)
             count = _partitions(len(planned.changes))
             return Plan(
                 f"{count} would change:",
