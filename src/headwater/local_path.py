@@ -11,6 +11,7 @@ from pathlib import Path
 
 # A scheme of one letter is a drive.
 _REMOTE = re.compile(r"^(?!file:)[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
+_OF_PATTERNS = re.compile(r"([\\{}\[\]*?])")
 
 
 def local_path(address: str) -> Path | None:
@@ -18,3 +19,9 @@ def local_path(address: str) -> Path | None:
     if _REMOTE.match(address):
         return None
     return Path(re.sub(r"^file:/+", "/", address, flags=re.IGNORECASE)).resolve()
+
+
+def for_spark(address: str | Path) -> str:
+    """An address for Spark's readers of files, which take it for a pattern; `%40` they leave as it is."""
+    whole = f"file:{address.absolute()}" if isinstance(address, Path) else address
+    return _OF_PATTERNS.sub(r"\\\1", whole)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater import format_version
-from headwater.local_path import local_path
+from headwater.local_path import for_spark, local_path
 from headwater.log import atomic_file
 from headwater.pipelines.declarations import View
 from headwater.pipelines.errors import PipelineError, StateMisfit
@@ -177,7 +177,7 @@ class Checkpoints:
         from pyspark.errors import AnalysisException
 
         try:
-            rows = self._spark.read.text(f"{self.of(name)}/{NOTE}").collect()
+            rows = self._spark.read.text(for_spark(f"{self.of(name)}/{NOTE}")).collect()
         except AnalysisException as error:
             if error.getCondition() == "PATH_NOT_FOUND":
                 return None

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.client.position import Position
+from headwater.local_path import for_spark
 from headwater.pipelines import application
 from headwater.pipelines.comparison import Comparison
 from headwater.pipelines.declarations import View
@@ -150,7 +151,7 @@ def _taken(checking: Checking, target: Target, folder: Path) -> tuple[Applied, D
             for batch in batches:
                 writer.write_table(pa.Table.from_batches([batch]).select(schema.names).cast(schema))
     if checking.local:
-        found = checking.spark.read.parquet(str(file))
+        found = checking.spark.read.parquet(for_spark(file))
     else:
         found = checking.spark.createDataFrame(pq.read_table(file))
     if kind_of(view) is Kind.HISTORY:

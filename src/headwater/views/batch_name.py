@@ -11,6 +11,7 @@ import json
 from typing import TYPE_CHECKING
 
 from headwater.errors import HeadwaterError
+from headwater.local_path import for_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +38,6 @@ def is_connect(spark: SparkSession) -> bool:
 
 def _query_id(spark: SparkSession, checkpoint: str) -> str:
     """Spark has written it there before the first batch: {"id": "4b1c…"}."""
-    rows = spark.read.text(f"{checkpoint}/{_METADATA}").collect()
+    rows = spark.read.text(for_spark(f"{checkpoint}/{_METADATA}")).collect()
     found: dict[str, str] = json.loads("".join(row[0] for row in rows))
     return found["id"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.client.position import Position
 from headwater.errors import HeadwaterError
-from headwater.local_path import local_path
+from headwater.local_path import for_spark, local_path
 from headwater.views.source_transactions import first_held
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def position_of(checkpoint: str, batch: int, spark: SparkSession | None = None) 
     except OSError as error:
         if spark is None or local_path(checkpoint) is not None:
             raise NoOffsets(f"{path} cannot be read: {error}") from error
-    return parse("\n".join(row[0] for row in spark.read.text(path).collect()))
+    return parse("\n".join(row[0] for row in spark.read.text(for_spark(path)).collect()))
 
 
 def _without_held(position: Position, checkpoint: str, batch: int) -> Position:

@@ -40,6 +40,17 @@ ROWS: list[tuple[Any, ...]] = [
 ]
 
 
+@pytest.mark.parametrize("folder", ["orders@2", "a b", "[x]{y,z}*?", "%40\\b", "ü:#"])
+def test_rows_reach_spark_by_a_file_in_any_folder(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+):
+    """The folder of a version that is being built is called VIEW@2; people call theirs what they like."""
+    monkeypatch.setattr(frames, "LARGE_BYTES", 0)
+    rows, row = pa.table({"a": [1, 2]}), StructType.fromDDL("a BIGINT")
+    frame = frames.frame_of(spark, rows, row, tmp_path / folder / "rows.parquet")
+    assert frame.toArrow().sort_by("a").column("a").to_pylist() == [1, 2]
+
+
 @pytest.mark.parametrize("large_bytes", [0, 1 << 40])
 def test_no_value_is_another_one_after_its_way_to_spark(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large_bytes: int

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headwater.local_path import for_spark
 from headwater.views.tables.kept_plan import KEPT_BYTES, Function, KeptPlan
 from headwater.views.tables.plan import Plan
 from headwater.views.tables.upkeep import Compute
@@ -80,7 +81,7 @@ def frame_of(
 
     scratch.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(named, scratch, compression="lz4", row_group_size=128 * 1024)
-    return spark.read.schema(row).parquet(scratch.as_uri())
+    return spark.read.schema(row).parquet(for_spark(scratch))
 
 
 @contextmanager

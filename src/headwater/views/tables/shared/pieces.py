@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headwater.local_path import for_spark
 from headwater.views.tables.shared.chain import DATA
 from headwater.views.tables.shared.manifest import Folding, Piece, Pieces
 
@@ -44,7 +45,8 @@ class Files:
     def read(self, names: Sequence[str], columns: StructType) -> DataFrame:
         if not names:
             return self.spark.createDataFrame([], columns)
-        return self.spark.read.schema(columns).parquet(*map(self.path, names))
+        places = [for_spark(self.path(name)) for name in names]
+        return self.spark.read.schema(columns).parquet(*places)
 
     def write(self, rows: DataFrame, name: str) -> None:
         rows.write.mode("error").parquet(self.path(name))
