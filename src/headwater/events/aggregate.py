@@ -11,11 +11,11 @@ or pydantic models. The name is the topic of the events; an aggregate's events l
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic, Never, Protocol, TypeVar, cast
 
-from headwater.events.answers import Refused
+from headwater.events.answers import Answer, Refused
 from headwater.events.errors import BadDefinition
 from headwater.events.fingerprint import fingerprint
 from headwater.events.upcasters import Upcaster, versions
@@ -31,8 +31,10 @@ class Aggregate(Generic[State]):
 
     name: str
     initial: State
-    decide: Callable[[State, Any], Decided]
-    apply: Callable[[State, Any], State]
+    decide: Callable[[State, Never], Decided]
+    """Of a command, one of `commands`."""
+    apply: Callable[[State, Never], State]
+    """Of an event, one of `events`."""
     commands: Sequence[type]
     events: Sequence[type]
     upcasters: Sequence[Upcaster] = ()
@@ -89,9 +91,30 @@ class Aggregate(Generic[State]):
     def replay(self, events: Iterable[object], state: State | None = None) -> State:
         """The state after these events."""
         now = self.initial if state is None else state
+        apply = cast(Callable[[State, object], State], self.apply)
         for event in events:
-            now = self.apply(now, event)
+            now = apply(now, event)
         return now
+
+
+class AnyAggregate(Protocol):
+    """An aggregate, whatever its state is."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def events(self) -> Sequence[type]: ...
+    @property
+    def upcasters(self) -> Sequence[Upcaster]: ...
+
+
+class AnyApplication(Protocol):
+    """An application, whatever the state of its aggregates is."""
+
+    @property
+    def aggregate(self) -> AnyAggregate: ...
+    @property
+    def send(self) -> Callable[..., Awaitable[Answer]]: ...
 
 
 def as_events(decided: Decided) -> tuple[object, ...]:

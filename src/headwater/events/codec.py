@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from headwater.events import models
-from headwater.events.aggregate import Aggregate
+from headwater.events.aggregate import AnyAggregate
 from headwater.events.errors import DecideFailed, UnknownEvent
 from headwater.events.upcasters import Upcasts, tag
 
@@ -56,7 +56,7 @@ _BEHIND = [(name, str, "") for name in (*Meta._fields, "fingerprint")]
 class Codec:
     """Of one aggregate. `decode` gives structs with the fields above, `data` being today's class."""
 
-    def __init__(self, aggregate: Aggregate[Any]) -> None:
+    def __init__(self, aggregate: AnyAggregate) -> None:
         self.aggregate = aggregate
         self._upcasts = Upcasts(
             aggregate.name, [each.__name__ for each in aggregate.events], aggregate.upcasters

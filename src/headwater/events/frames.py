@@ -12,10 +12,10 @@ that a view with the id as its key deletes the row. The aggregate travels to the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headwater.events import fence, plain
-from headwater.events.aggregate import Aggregate
+from headwater.events.aggregate import AnyAggregate
 from headwater.events.codec import correlation_of
 from headwater.events.upcasters import Upcasts
 
@@ -41,7 +41,7 @@ SCHEMA = (
 )
 
 
-def decoded(records: DataFrame, aggregate: Aggregate[Any]) -> DataFrame:
+def decoded(records: DataFrame, aggregate: AnyAggregate) -> DataFrame:
     """Records with Kafka's columns as events; batch or streaming."""
     upcasts = plain.upcasts_of(aggregate)
 

@@ -14,7 +14,7 @@ import msgspec
 
 from headwater.client.cluster import Cluster
 from headwater.events import partition_reader, topics
-from headwater.events.aggregate import Aggregate
+from headwater.events.aggregate import AnyAggregate
 from headwater.events.errors import BadTopic
 from headwater.events.upcasters import Upcasts, untag
 
@@ -49,7 +49,7 @@ def lifted(event: Plain, upcasts: Upcasts) -> tuple[str, bytes]:
     return name, _encode(data)
 
 
-def upcasts_of(aggregate: Aggregate[Any]) -> Upcasts:
+def upcasts_of(aggregate: AnyAggregate) -> Upcasts:
     names = [each.__name__ for each in aggregate.events]
     return Upcasts(aggregate.name, names, aggregate.upcasters)
 

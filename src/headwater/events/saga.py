@@ -26,7 +26,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Never
 
 from headwater.client.errors import ClientError
 from headwater.client.librdkafka import (
@@ -37,9 +37,8 @@ from headwater.client.librdkafka import (
     TopicPartition,
 )
 from headwater.events import options as clients
-from headwater.events.aggregate import Aggregate
+from headwater.events.aggregate import AnyAggregate, AnyApplication
 from headwater.events.answers import Answer, Refused
-from headwater.events.application import Application
 from headwater.events.codec import Codec, correlation_of
 from headwater.events.command_fingerprint import Step, Steps
 from headwater.events.errors import (
@@ -71,14 +70,14 @@ _PASSING = (
 class Send:
     """A command that follows from an event."""
 
-    to: Aggregate[Any]
+    to: AnyAggregate
     id: str
     command: object
     refused: Callable[[Refused], Iterable[Send]] | None = None
     """What follows if it is refused: the compensation. Without it, a refusal ends the matter."""
 
 
-React = Callable[[Any], Iterable[Send] | None]
+React = Callable[[Never], Iterable[Send] | None]
 
 
 class Saga:
@@ -87,9 +86,9 @@ class Saga:
     def __init__(
         self,
         name: str,
-        source: Aggregate[Any],
+        source: AnyAggregate,
         react: React,
-        applications: Iterable[Application[Any]],
+        applications: Iterable[AnyApplication],
         bootstrap: str,
         *,
         client: clients.Client = None,

@@ -14,11 +14,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from headwater.events.errors import BadDefinition
 
-Data = dict[str, Any]
+Data = dict[str, object]
 _TAG = re.compile(r"(?P<type>.+?)(?:\.v(?P<version>[1-9][0-9]*))?")
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import cast
 from urllib.parse import parse_qsl
 
 from headwater.client.position import NotAPosition, Position
@@ -20,7 +20,7 @@ from headwater.errors import HeadwaterError
 from headwater.views.operate.wait import HEADER, NotYet, Unrelated, View, asked_position
 from headwater.views.targets.contract import Unavailable
 
-Message = MutableMapping[str, Any]
+Message = MutableMapping[str, object]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
@@ -36,8 +36,9 @@ class ReadYourWrites:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = {name.decode("latin-1"): v.decode("latin-1") for name, v in scope["headers"]}
-        parameters = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
+        headers = {n.decode("latin-1"): v.decode("latin-1") for n, v in _headers(scope)}
+        query = cast(bytes, scope.get("query_string", b""))
+        parameters = dict(parse_qsl(query.decode("latin-1")))
         try:
             reached = await self._reached(asked_position(headers, parameters))
         except (NotAPosition, Unrelated) as error:
@@ -58,7 +59,7 @@ class ReadYourWrites:
 def _with_position(send: Send, reached: Position | None) -> Send:
     async def forward(message: Message) -> None:
         if message["type"] == "http.response.start" and reached is not None:
-            message["headers"] = [*message.get("headers", ()), _header(reached)]
+            message["headers"] = [*_headers(message), _header(reached)]
         await send(message)
 
     return forward
@@ -73,6 +74,10 @@ async def _answer(send: Send, status: int, error: HeadwaterError, reached: Posit
         headers.append(_header(reached))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def _headers(message: Message) -> Iterable[tuple[bytes, bytes]]:
+    return cast("Iterable[tuple[bytes, bytes]]", message.get("headers", ()))
 
 
 def _header(reached: Position) -> tuple[bytes, bytes]:
