@@ -11,7 +11,7 @@ import logging
 
 from headwater.client.errors import DataLoss
 
-logger = logging.getLogger("headwater.spark")
+logger = logging.getLogger("headwater.client")
 
 
 def report(loss: DataLoss, fail: bool, going_on: str) -> None:

@@ -4,6 +4,7 @@
     loader       files and folders to declarations, mistakes to sentences
     session      a Spark session with the right settings, on any Java  (java, maven)
     builder      a view's function to a DataFrame that can be started   (plan, tables, targets)
+    targets      the places that Spark itself writes to              (stores: all others)
     loop         every query always on: one owner each, restarted with backoff
     progress     what each query did, as records of a topic            (offsets: as a consumer group)
 
@@ -16,5 +17,11 @@ from __future__ import annotations
 from headwater.pipelines.declarations import View
 from headwater.pipelines.session import session
 from headwater.pipelines.vocabulary import stream, table, view
+from headwater.views.targets.registry import register
+
+register("topic", f"{__name__}.targets:TopicTarget", is_store=False)
+register("parquet", f"{__name__}.targets:ParquetTarget", is_store=False)
+register("memory", f"{__name__}.targets:MemoryTarget", is_store=False)
+register("console", f"{__name__}.targets:ConsoleTarget", is_store=False)
 
 __all__ = ["View", "session", "stream", "table", "view"]

@@ -35,7 +35,7 @@ from headwater.pipelines.query_context import QueryContext
 from headwater.pipelines.query_settings import tune
 from headwater.pipelines.registry import awaited
 from headwater.pipelines.session import require_pyspark
-from headwater.pipelines.targets import target_of, topic_of
+from headwater.pipelines.targets import writer_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,7 +86,7 @@ def run(order: Order, say: Callable[[str], None], beside: Beside = lambda *_: nu
     try:
         views = [at_current_version(view) for view in placed(load(sources), order.targets)]
         for view in views:
-            target_of(view)
+            writer_of(view)
             connector.admit(view)
         carry_functions(order.paths)
         checkpoints = Checkpoints(order.checkpoints, spark, remote=order.remote is not None)
@@ -155,7 +155,7 @@ def prepare(
 
     With `waiting`, a topic that is missing is waited for, until that event ends it.
     """
-    written = dict.fromkeys(name for view in views if (name := topic_of(view)))
+    written = dict.fromkeys(name for view in views if (name := view.topic))
     for topic in written.keys() - topics.keys():
         around.log.ensure_topic(topic, {})
     known = {*topics, *written}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError
 from headwater.local_path import local_path
-from headwater.pipelines import evolution, state_evolution
+from headwater.pipelines import evolution, state_evolution, table_views
 from headwater.pipelines.checkpoints import Shape
 from headwater.pipelines.cluster import SHARED_CHECKPOINTS, must_be_seen
 from headwater.pipelines.context import Context, within
@@ -23,9 +23,10 @@ from headwater.pipelines.declarations import View
 from headwater.pipelines.errors import PipelineError, brief
 from headwater.pipelines.loader import line_in
 from headwater.pipelines.plan import Node, Plan, plan_of
-from headwater.pipelines.table_views import Tables, tried, writer_of
+from headwater.pipelines.rows import Result
+from headwater.pipelines.table_views import Tables, tried
 from headwater.pipelines.tables import DELETED, MARKS
-from headwater.pipelines.targets import Result, target_of, topic_of
+from headwater.pipelines.targets import takes_updates, writer_of
 from headwater.views.batch_name import is_connect
 
 if TYPE_CHECKING:
@@ -54,11 +55,11 @@ class Built:
 
 def build(view: View, context: Context) -> Built:
     """Call the view's function and hand the result to its target."""
-    target, rest = target_of(view)
+    write = writer_of(view)
     evolution.leave(view, context)
     frame, tables = _told(view, lambda: tried(view, context))
     if tables is not None:
-        return _over_tables(view, context, rest, frame, tables)
+        return _over_tables(view, context, frame, tables)
     if frame is None:
         context.reading.clear()
         with within(context):
@@ -69,29 +70,25 @@ def build(view: View, context: Context) -> Built:
     if len(plan.sources) > 1 and context.alone:
         return build(view, replace(context, alone=False))
     _check_tables(view, context, plan, frame.columns)
-    scheme = view.to.partition(":")[0]
-    # Files can only be added to; everything else takes a row again.
-    mode = view.mode or ("update" if plan.aggregates and scheme != "parquet" else "append")
-    result = Result(frame, view, rest, context, updates=mode != "append")
+    mode = view.mode or ("update" if plan.aggregates and takes_updates(view) else "append")
+    result = Result(frame, view, context, updates=mode != "append")
     _check_state(view, context, plan)
     return Built(
         view=view,
-        writer=target(result),
+        writer=write(result),
         mode=mode,
         shape=Shape(plan.sources, plan.state, mode, view.where),
         stateful=bool(plan.state),
         reads=tuple(dict.fromkeys([*context.streams, *context.tables])),
         dead_letters=view.dead_letters if context.dead_letters else None,
-        can_shrink=topic_of(view) is not None,
+        can_shrink=view.topic is not None,
         evolution=evolution.Evolution(view, context),
     )
 
 
-def _over_tables(
-    view: View, context: Context, rest: str, frame: DataFrame, tables: Tables
-) -> Built:
+def _over_tables(view: View, context: Context, frame: DataFrame, tables: Tables) -> Built:
     evolution.check(view, context, frame)
-    writer, query = writer_of(view, context, rest, frame, tables)
+    writer, query = table_views.writer_of(view, context, frame, tables)
     topics = ",".join(dict.fromkeys(context.tables))
     return Built(
         view=view,
@@ -101,7 +98,7 @@ def _over_tables(
         stateful=False,
         reads=tuple(dict.fromkeys(context.tables)),
         dead_letters=view.dead_letters if context.dead_letters else None,
-        can_shrink=topic_of(view) is not None,
+        can_shrink=view.topic is not None,
         evolution=evolution.Evolution(
             view, context, partial(state_evolution.widen, view, context, frame, tables)
         ),

@@ -37,7 +37,7 @@ EVERY_S, AWAY_S = 1.0, 10.0
 
 def follows(view: View) -> bool:
     """Whether the view lives in a store with versions."""
-    return view.effect is None and registry.is_target(view.to)
+    return view.effect is None and registry.is_store(view.to)
 
 
 def current_version(view: View) -> int | None:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from headwater.pipelines.errors import PipelineError
 from headwater.secrets import shown
 from headwater.views.targets.places import Place, place_of
-from headwater.views.targets.registry import is_target
+from headwater.views.targets.registry import is_store
 
 Mode = Literal["append", "update", "complete"]
 MODES = ("append", "update", "complete")
@@ -63,6 +63,12 @@ class View:
         return shown(self.to)
 
     @property
+    def topic(self) -> str | None:
+        """The topic that it writes to, if it does."""
+        scheme, _, rest = self.to.partition(":")
+        return rest if scheme == "topic" else None
+
+    @property
     def checkpoint(self) -> str:
         """The name of the query: of its checkpoint, and in Spark."""
         return self.name if self.version == 1 else f"{self.name}@{self.version}"
@@ -80,7 +86,7 @@ class View:
 
 def in_store(view: View) -> bool:
     """Whether the view lives in a store of `headwater.views`, or is a function."""
-    return view.effect is not None or is_target(view.to)
+    return view.effect is not None or is_store(view.to)
 
 
 class Declarations:

@@ -29,7 +29,7 @@ from headwater.pipelines.stores import kind_of
 from headwater.views.operate import progress as listing
 from headwater.views.operate import wait
 from headwater.views.operate.progress import Listed
-from headwater.views.targets.registry import is_target
+from headwater.views.targets.registry import is_store
 
 if TYPE_CHECKING:
     from headwater.client.librdkafka import AdminClient
@@ -80,7 +80,7 @@ def the_view(name: str, views: Sequence[View]) -> View:
 
 def handle(view: View) -> wait.View:
     """The view where it lives."""
-    if not is_target(view.to):
+    if not is_store(view.to):
         raise PipelineError(
             f"the view {view.name!r} ({view.place}) goes to {view.where}, which keeps no position of its "
             "own and has no versions",
@@ -103,7 +103,7 @@ def all_listed(views: Iterable[View], cluster: Cluster, client: AdminClient) -> 
 
 def listed(view: View, cluster: Cluster, client: AdminClient) -> Listed:
     """One view, without what its query says of itself."""
-    if is_target(view.to):
+    if is_store(view.to):
         return listing.in_target(handle(view), cluster)
     return listing.by_group(view.name, view.where, _committed(client, view.group), cluster)
 

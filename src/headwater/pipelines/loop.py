@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from headwater.pipelines.query import ENDED, Query
-from headwater.pipelines.targets import topic_of
 
 STEP_S, IDLE_STEP_S = 0.2, 1.0
 QUIET_STEPS = 10
@@ -61,7 +60,7 @@ def run_once(queries: Sequence[Query], stopped: threading.Event) -> int:
 
 def in_order(queries: Sequence[Query]) -> list[list[Query]]:
     """Groups that can run side by side, a group after those whose topics it reads."""
-    writers = {topic: query for query in queries if (topic := topic_of(query.view)) is not None}
+    writers = {topic: query for query in queries if (topic := query.view.topic) is not None}
     needs = {
         query: {writers[topic] for topic in query.reads if topic in writers} - {query}
         for query in queries

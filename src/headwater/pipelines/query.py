@@ -25,7 +25,7 @@ from headwater.pipelines.evolution import Evolution
 from headwater.pipelines.mistakes import Backoff, mistake, not_possible
 from headwater.pipelines.query_context import QueryContext
 from headwater.pipelines.reporter import Reporter
-from headwater.pipelines.targets import refuse_leftovers
+from headwater.pipelines.targets import make_place
 
 TRIES_ONCE = 3
 """With --once there is an end to it: whoever waits for the result must hear."""
@@ -199,7 +199,7 @@ class Query:
     def _admit(self, built: Built) -> None:
         checkpoints, name = self._around.checkpoints, self.view.checkpoint
         if checkpoints.is_new(name):
-            refuse_leftovers(self.view)
+            make_place(self.view)
         checkpoints.admit(name, built.shape, evolves=built.evolution.changes_state)
         built.evolution.carry_out(lambda: checkpoints.note(name, built.shape))
         if built.dead_letters is not None:

@@ -100,8 +100,6 @@ class Result:
 
     frame: DataFrame
     view: View
-    rest: str
-    """Of the view's `to`, after the colon."""
     context: Context
     updates: bool
     """Whether a row may come again with other values, so that a key is needed."""

@@ -16,7 +16,7 @@ from headwater.local_path import local_path
 from headwater.pipelines import registry as schema_registry
 from headwater.pipelines import sink_schemas, stream_views
 from headwater.pipelines.cluster import must_be_seen
-from headwater.pipelines.declarations import FAIL, REAL_TIME, View
+from headwater.pipelines.declarations import FAIL, REAL_TIME, View, in_store
 from headwater.pipelines.errors import NotRealTime, PipelineError
 from headwater.pipelines.rows import Result, as_records, check_key
 from headwater.pipelines.tables import DELETED, MARKS
@@ -136,7 +136,8 @@ def shape_of(view: View, frame: DataFrame) -> Shape:
 
 def sink_options(result: Result) -> dict[str, str]:
     """Of headwater's sink, for a view that goes to a topic: the view's own are among them."""
-    view, context, topic = result.view, result.context, result.rest
+    view, context, topic = result.view, result.context, result.view.topic
+    assert topic is not None
     ours = (TRANSACTIONS, sink_schemas.FORMAT)
     own = {name: text for name, text in view.options.items() if name not in ours}
     by_schema = sink_schemas.sink_options(view, context, topic, result.frame.schema)
@@ -192,7 +193,7 @@ def _told(view: View, call: Callable[[], None]) -> None:
 def table_sink(result: Result, plan: Plan) -> Sink:
     from headwater.views.tables.follower import FrameSink, StoreSink
 
-    if _is_topic(result.view):
+    if result.view.topic is not None:
         return FrameSink(plan.result, _into_topic(result))
     return StoreSink(_applying(result))
 
@@ -211,7 +212,7 @@ def shared_table_sink(result: Result) -> SharedSink:
     from headwater.views.tables.follower import StoreSink
     from headwater.views.tables.shared.batch import SharedFrameSink, SharedStoreSink
 
-    if _is_topic(result.view):
+    if result.view.topic is not None:
         return SharedFrameSink(_into_topic(result))
     applying = _applying(result)
     return SharedStoreSink(applying, StoreSink(applying).has)
@@ -240,10 +241,6 @@ def _applying(result: Result) -> Applying:
     return applying_of(result)
 
 
-def _is_topic(view: View) -> bool:
-    return view.to.partition(":")[0] == "topic"
-
-
 def only_grows(view: View) -> bool:
     """Whether the view goes to where rows can only be added."""
-    return view.effect is None and view.to.partition(":")[0] in ("parquet", "memory", "console")
+    return not in_store(view) and registry.kinds_of(view.to) == {Kind.APPEND}

@@ -149,9 +149,7 @@ def result_of(view: View, context: Context, keep: Kept) -> DataFrame:
 # ---- the query ----------------------------------------------------------------------------------------
 
 
-def writer_of(
-    view: View, context: Context, rest: str, frame: DataFrame, tables: Tables
-) -> tuple[Any, str]:
+def writer_of(view: View, context: Context, frame: DataFrame, tables: Tables) -> tuple[Any, str]:
     """Spark's DataStreamWriter for a view over tables; and its query, as text."""
     from headwater.pipelines.driver_query import DriverWriter, Work
     from headwater.views.tables.follower import Following
@@ -163,7 +161,7 @@ def writer_of(
     plan = plan_for(
         view, frame, tables, lambda: takes_rows(context.spark, tables.known(), function)
     )
-    result = Result(frame, view, rest, context, updates=True)
+    result = Result(frame, view, context, updates=True)
     refuse = bad_changes.refusal(_with_client(context, view))
     if cluster.keeps_shared_state(view, context):
         stores.refuse_transactions(view)

@@ -68,6 +68,7 @@ def _topic_configs(project: Project) -> Iterator[Finding]:
 
 
 def _targets(project: Project) -> Iterator[Finding]:
+    import headwater.processing.request_reply  # noqa: F401 (it registers `replies:`)
     from headwater.views.targets import addresses, registry
 
     known = registry.schemes()

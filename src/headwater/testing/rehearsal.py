@@ -30,7 +30,6 @@ from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.handles import the_view
 from headwater.pipelines.loader import load, read
 from headwater.pipelines.query_settings import tune
-from headwater.pipelines.targets import topic_of
 from headwater.processing.durations import Duration, millis
 from headwater.processing.event_time.events import CLOCK
 from headwater.testing.clock import ManualClock
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from headwater.testing.embedded_broker import EmbeddedBroker
 
 TRIES, SLOW_START = 5, "failed to connect back"
-Which = str | Path | Callable[[], Any]
+Which = str | Path | Callable[[], object]
 Row = Mapping[str, object] | str | bytes | None
 
 
@@ -175,7 +174,7 @@ class Rehearsal:
                 self._start(self._shown[name].view)
 
     def _chained(self) -> bool:
-        written = {topic_of(shown.view) for shown in self._shown.values()}
+        written = {shown.view.topic for shown in self._shown.values()}
         return any(topic in written for shown in self._shown.values() for topic in shown.reads)
 
     # ---- what comes out ---------------------------------------------------------------------------
@@ -251,7 +250,7 @@ class Rehearsal:
         context = Context(self.spark, self.bootstrap, {}, view.speed, view, checkpoint=place)
         frames: list[DataFrame] = []
         built = build(replace(view, function=_noting(view.function, frames)), context)
-        for topic in (*built.reads, *filter(None, [topic_of(view)])):
+        for topic in (*built.reads, *filter(None, [view.topic])):
             self._desk.ensure(topic)
         self._checkpoints.admit(view.checkpoint, built.shape)
         tune(self.spark, built, self._checkpoints)

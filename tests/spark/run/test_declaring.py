@@ -11,7 +11,7 @@ import pytest
 from headwater.pipelines import loader, view
 from headwater.pipelines.declarations import DECLARED, View
 from headwater.pipelines.errors import PipelineError
-from headwater.pipelines.targets import target_of
+from headwater.pipelines.targets import writer_of
 
 
 @pytest.fixture(autouse=True)
@@ -110,5 +110,5 @@ def test_a_target_that_is_not_there_is_refused_with_those_that_are(to: str):
     def a() -> None: ...
 
     with pytest.raises(PipelineError, match="names no target") as refusal:
-        target_of(DECLARED.views()[0])
+        writer_of(DECLARED.views()[0])
     assert "topic:, parquet:, memory:, console:" in (refusal.value.hint or "")

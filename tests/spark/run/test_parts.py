@@ -21,7 +21,7 @@ from headwater.pipelines.loop import IDLE_STEP_S, QUIET_STEPS, STEP_S, Pace
 from headwater.pipelines.mistakes import Backoff
 from headwater.pipelines.plan import parse
 from headwater.pipelines.reporter import Reporter
-from headwater.pipelines.targets import refuse_leftovers
+from headwater.pipelines.targets import make_place
 
 NO_SPARK: Any = None
 RELATION = (
@@ -151,10 +151,10 @@ def test_a_long_error_becomes_its_cause_in_one_line():
 
 def test_files_of_an_earlier_life_are_not_met_by_a_query_that_starts_anew(tmp_path: Path):
     view = View("v", lambda: None, f"parquet:{tmp_path}", place="file.py:1")
-    refuse_leftovers(view)
+    make_place(view)
     (tmp_path / "_spark_metadata").mkdir()
     with pytest.raises(PipelineError, match=r"starts over, and .* has files of a query before it"):
-        refuse_leftovers(view)
+        make_place(view)
 
 
 def report(batch: int, rows: int, end: object, **more: object) -> dict[str, object]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headwater.pipelines.declarations import Declarations, View
 from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.handles import placed
-from headwater.pipelines.targets import refuse_leftovers
+from headwater.pipelines.targets import make_place
 from headwater.testing.targets import ADA, BOB, Writer, rows_of, shape
 from headwater.views.targets import places
 from headwater.views.targets.contract import Kind, Misfit, Target
@@ -205,15 +205,15 @@ def test_a_folder_of_delta_does_not_become_one_of_search(tmp_path: Path):
 def test_files_of_spark_go_to_a_folder_of_their_own(tmp_path: Path):
     target_for(f"delta:{tmp_path}/data", shape(view="one")).create()
     with pytest.raises(PipelineError, match="folder of another view"):
-        refuse_leftovers(view("two", f"parquet:{tmp_path}/data/two"))
+        make_place(view("two", f"parquet:{tmp_path}/data/two"))
     (tmp_path / "files" / "_spark_metadata").mkdir(parents=True)
     with pytest.raises(PipelineError, match="folder of another view"):
-        refuse_leftovers(view("two", f"parquet:{tmp_path}/files/two"))
+        make_place(view("two", f"parquet:{tmp_path}/files/two"))
     with pytest.raises(Misfit, match="folder of another view"):
         target_for(f"delta:{tmp_path}/files/two", shape(view="two")).create()
     with pytest.raises(PipelineError, match="files that are not its own"):
-        refuse_leftovers(view("two", f"parquet:{tmp_path}"))
-    refuse_leftovers(view("two", f"parquet:{tmp_path}/fresh"))
+        make_place(view("two", f"parquet:{tmp_path}"))
+    make_place(view("two", f"parquet:{tmp_path}/fresh"))
 
 
 def test_a_folder_with_the_position_of_one_function_is_not_anothers(tmp_path: Path):

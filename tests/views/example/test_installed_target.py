@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import HeadwaterError
+from headwater.pipelines import stores
 from headwater.pipelines.declarations import View, in_store
-from headwater.pipelines.targets import target_of
+from headwater.pipelines.targets import SparkTarget, writer_of
 from headwater.testing.targets import ADA, Make, TargetConformance, Writer, rows_of, shape
 from headwater.views import NoSuchTarget, target_for
 from headwater.views.targets import registry
@@ -53,7 +54,7 @@ class TestConformance(TargetConformance):
 
 def test_a_view_can_go_to_the_target_of_an_installed_package(installed: Path, tmp_path: Path):
     view = View("customers", lambda: None, to=f"jsonfile:{tmp_path}/web", key=("id",))
-    assert in_store(view) and target_of(view)[1] == f"{tmp_path}/web"
+    assert in_store(view) and writer_of(view) is stores.writer_of
     writer = Writer(target_for(view.to, shape()))
     writer.write(0, [ADA])
     assert rows_of(writer.target) == [ADA]
@@ -71,7 +72,7 @@ def test_it_is_named_where_a_view_names_none(installed: Path):
 def test_a_fresh_process_finds_it_and_loads_it_only_when_it_is_used(installed: Path):
     program = (
         "import sys; from headwater.views.targets import registry; "
-        f"assert registry.is_target('jsonfile:x') and '{MODULE}' not in sys.modules; "
+        f"assert registry.is_store('jsonfile:x') and '{MODULE}' not in sys.modules; "
         "from headwater.testing.targets import shape; registry.target_for('jsonfile:x', shape()); "
         f"assert '{MODULE}' in sys.modules"
     )
@@ -84,7 +85,8 @@ def test_a_package_does_not_take_a_name_of_headwater_s_own(packages: Path, tmp_p
     offers = {GROUP: {"sqlite": "other:Target", "topic": "other:Target"}}
     install(packages, "other", {"other": ""}, offers)
     Writer(target_for(f"sqlite:{tmp_path / 'x.db'}", shape())).write(0, [ADA])
-    assert not registry.is_target("topic:orders")
+    assert not registry.is_store("topic:orders")
+    assert isinstance(target_for("topic:orders", shape()), SparkTarget)
 
 
 def test_two_packages_that_offer_one_name_are_told_apart_by_a_person(installed: Path):

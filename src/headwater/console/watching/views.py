@@ -33,9 +33,9 @@ class ViewNow:
     @property
     def in_store(self) -> bool:
         """Whether it has versions, and can be verified and rebuilt."""
-        from headwater.views.targets.registry import is_target
+        from headwater.views.targets.registry import is_store
 
-        return self.declared is not None and is_target(self.to)
+        return self.declared is not None and is_store(self.to)
 
 
 class Views:

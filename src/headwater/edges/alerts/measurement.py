@@ -91,12 +91,12 @@ class _Stands:
 
 def _position_of(name: str, log: Log, project: Project | None) -> Callable[[], Position | None]:
     from headwater.views.operate.wait import View
-    from headwater.views.targets.registry import is_target
+    from headwater.views.targets.registry import is_store
 
     section = project.views.get(name) if project is not None else None
     if section is None:
         raise NotThere(f"there is no view {name!r}", hint=f"write [views.{name}] with `to = …`")
-    if is_target(section["to"]):
+    if is_store(section["to"]):
         return View(name, section["to"]).position
     return lambda: _committed(log, _GROUP + name)
 

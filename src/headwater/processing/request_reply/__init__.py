@@ -10,5 +10,8 @@ Header names are those of Spring for Apache Kafka, so that its clients can ask, 
 from headwater.processing.request_reply.client import Answer, Asker, NotAnswered, ask
 from headwater.processing.request_reply.questions import requests
 from headwater.processing.request_reply.replies import REPLIES
+from headwater.views.targets.registry import register
+
+register("replies", f"{__name__}.replies:RepliesTarget", is_store=False)
 
 __all__ = ["REPLIES", "Answer", "Asker", "NotAnswered", "ask", "requests"]

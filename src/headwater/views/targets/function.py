@@ -20,15 +20,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.client.position import Position
-from headwater.errors import HeadwaterError
 from headwater.log import atomic_file
-from headwater.views.targets.contract import Applied, Fenced, Kind, Misfit, Part, Shape, Target
+from headwater.views.targets.contract import Applied, Fenced, Kind, Misfit, Part, Shape
+from headwater.views.targets.write_only import WriteOnlyTarget
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +55,7 @@ class Batch:
         return found
 
 
-class FunctionTarget(Target):
+class FunctionTarget(WriteOnlyTarget):
     """The function's position, and rows that wait for it."""
 
     kinds = frozenset(Kind)
@@ -129,25 +128,8 @@ class FunctionTarget(Target):
             self._write({**said, **noted})
         self._staged.clear(applied.batch)
 
-    def reading(
-        self, keys: pa.Table | None = None
-    ) -> AbstractContextManager[tuple[Applied | None, Iterator[pa.RecordBatch]]]:
-        raise self._without("rows to read")
-
     def versions(self) -> dict[int, Applied | None]:
         return {1: self.applied()}
-
-    def current(self) -> int | None:
-        return 1
-
-    def switch(self) -> None:
-        raise self._without("versions")
-
-    def drop(self) -> None:
-        raise self._without("versions")
-
-    def _without(self, what: str) -> HeadwaterError:
-        return HeadwaterError(f"the view {self.shape.view!r} is a function and has no {what}")
 
     def _read(self) -> dict[str, Any]:
         try:

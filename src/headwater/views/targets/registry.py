@@ -1,13 +1,14 @@
-"""What a view's `to` means: the part before the first colon, to a class.
+"""What a view's `to` means: the part before the first colon, to a class made from `Target`.
 
-Asked by the runner and by every command that opens a view. There are two sorts of place:
+Asked by the runner and by every command that opens a view. There are two sorts of targets:
 
-    stores   keep rows, their position and versions of a view, by the contract of `Target`
-    sinks    Spark writes to them itself (a topic, files): no versions, and a position only in the
-             query's checkpoint; a function from a built query to Spark's writer
+    stores      keep rows, their position and versions of a view
+    the others  are written to by Spark itself (a topic, files): one version, whose position is in the query's
+                checkpoint
 
-Those of headwater are named here by module, so that only the one that is used is loaded. Packages add stores
-with an entry point of the group `headwater.targets`, programs with `register`.
+The stores are named here by module, so that only the one that is used is loaded. Packages further out name
+what they have with `register`, as programs do; those of others by an entry point of
+the group `headwater.targets`.
 """
 
 from __future__ import annotations
@@ -24,9 +25,6 @@ from headwater.views.targets.contract import DELETED, VALID_FROM, VALIDITY, Kind
 Factory = Callable[[str, Shape], Target]
 """Gets all of `to`, and the view's shape. A subclass of `Target` is one."""
 
-Sink = Callable[..., object]
-"""Gets what a view has been built to (`headwater.pipelines.rows`); for headwater's own rings."""
-
 _STORES: dict[str, Factory | str] = {
     "sqlite": "headwater.views.targets.sqlite.target:SqliteTarget",
     "postgresql": "headwater.views.targets.postgres.target:PostgresTarget",
@@ -41,13 +39,7 @@ _STORES: dict[str, Factory | str] = {
     "duckdb": "headwater.views.targets.duckdb.target:DuckdbTarget",
     "delta": "headwater.views.targets.delta.target:DeltaTarget",
 }
-_SINKS: Mapping[str, str] = {
-    "topic": "headwater.pipelines.targets:to_topic",
-    "parquet": "headwater.pipelines.targets:to_parquet",
-    "memory": "headwater.pipelines.targets:to_memory",
-    "console": "headwater.pipelines.targets:to_console",
-    "replies": "headwater.processing.request_reply.replies:to_replies",
-}
+_OTHERS: dict[str, Factory | str] = {}
 
 
 ADDED: Mapping[Kind, tuple[str, ...]] = {
@@ -62,36 +54,33 @@ class NoSuchTarget(HeadwaterError):
     """A `to` that names no target, or one that cannot do what the view asks."""
 
 
-def register(scheme: str, factory: Factory | str) -> None:
+def register(scheme: str, factory: Factory | str, *, is_store: bool = True) -> None:
     """Make `to="scheme:…"` mean this target; as text, `package.module:Class`, it is loaded when used."""
-    if scheme in _SINKS:
+    if _OTHERS.get(scheme, factory) != factory or (scheme in _STORES and not is_store):
         raise NoSuchTarget(f"{scheme}: is headwater's own", hint="give the target another name")
-    _STORES[scheme] = factory
+    (_STORES if is_store else _OTHERS)[scheme] = factory
 
 
 def schemes() -> list[str]:
     """Of every place that a view can go to."""
-    return list(dict.fromkeys([*_SINKS, *_STORES, *plugins.offered(plugins.TARGETS)]))
+    return list(dict.fromkeys([*_OTHERS, *_STORES, *plugins.offered(plugins.TARGETS)]))
 
 
 def scheme_of(to: str) -> str:
     return to.partition(":")[0]
 
 
-def is_target(to: str) -> bool:
+def is_store(to: str) -> bool:
     """Whether a view's `to` means a store, which keeps its position and its versions."""
     scheme = scheme_of(to)
-    if ":" not in to or scheme in _SINKS:
+    if ":" not in to or scheme in _OTHERS:
         return False
     return scheme in _STORES or scheme in plugins.offered(plugins.TARGETS)
 
 
-def sink_for(to: str) -> Sink | None:
-    """What Spark itself writes to, where `to` means such a place."""
-    place = _SINKS.get(scheme_of(to)) if ":" in to else None
-    if place is None:
-        return None
-    return cast(Sink, _loaded(to, place))
+def kinds_of(to: str) -> frozenset[Kind]:
+    """How the target can keep rows; nothing, where it is a function that makes one."""
+    return getattr(_factory(to), "kinds", frozenset())
 
 
 def target_for(to: str, shape: Shape) -> Target:
@@ -121,7 +110,7 @@ def target_for(to: str, shape: Shape) -> Target:
 
 def _factory(to: str) -> Factory:
     scheme = scheme_of(to)
-    found = _STORES.get(scheme) if ":" in to else None
+    found = (_OTHERS.get(scheme) or _STORES.get(scheme)) if ":" in to else None
     if found is None:
         offer = plugins.offer(plugins.TARGETS, scheme) if ":" in to else None
         if offer is None:
@@ -131,7 +120,7 @@ def _factory(to: str) -> Factory:
 
 
 def _listed() -> str:
-    return ", ".join(f"{name}:" for name in schemes() if name not in _SINKS)
+    return ", ".join(f"{name}:" for name in schemes() if name not in _OTHERS)
 
 
 def _of_a_package(to: str, offer: plugins.Offer) -> Factory:

@@ -36,7 +36,7 @@ from headwater.edges.feeds.wires import SSE, WS, Wire
 from headwater.edges.parameters import LAST_EVENT, STRICT
 from headwater.edges.rows.catalogue import Catalogue
 from headwater.edges.rows.positions import Positions
-from headwater.views.targets.registry import is_target, scheme_of
+from headwater.views.targets.registry import is_store, scheme_of
 
 if TYPE_CHECKING:
     from headwater.pipelines.declarations import View
@@ -126,6 +126,6 @@ class Views:
 
     async def _described(self, name: str) -> Response:
         view = await self._hub.workers.run(lambda: self._catalogue.view(name))
-        position = await self._positions.now(view) if is_target(view.to) else None
+        position = await self._positions.now(view) if is_store(view.to) else None
         said = {"view": view.name, "key": list(view.key), "in": scheme_of(view.to)}
         return JSONResponse({**said, "position": None if position is None else str(position)})
