@@ -546,6 +546,11 @@ def test_a_setting_of_spark_that_would_stop_it_or_be_passed_over_is_told(
     assert any(name in each for each in found), found
 
 
+def test_seconds_of_the_edges_may_be_less_than_one(project: Path) -> None:
+    for key in ("slow_seconds", "consumer_idle_seconds", "requests_per_second"):
+        assert not [each for each in written(project, "edges.limits", {key: "0.25"}) if key in each]
+
+
 def test_a_mistake_in_a_section_of_settings_is_told_with_its_line(project: Path) -> None:
     (project / FILE).write_text(
         '[spark]\nmaster = "local[2]"\n\n[spark.conf]\n"spark.ui.port" = "x"\n'

@@ -25,7 +25,7 @@ from headwater.project.file import Project
 from headwater.project.mistakes import mistaken
 from headwater.project.parts import EDGES_LISTEN
 from headwater.project.ports import CONNECTIONS_PER_ADDRESS, is_address
-from headwater.value_forms import is_number, is_whole, port_complaint, text_complaint
+from headwater.value_forms import is_number, is_positive, is_whole, port_complaint, text_complaint
 
 KINDS = {
     "tokens": "headwater.edges.guard",
@@ -195,10 +195,10 @@ def _limits(section: object, mistakes: list[tuple[str, str]]) -> Limits:
 def _limit_complaint(key: str, value: object, kind: object) -> str | None:
     low = 0 if key in _UNLIMITED else 1
     if kind == "int":
-        good, what = is_whole(value, low, BYTES_MOST), "whole number"
-    else:
-        good, what = is_number(value, low), "number"
-    return None if good else f"is no {what} from {low} on"
+        return None if is_whole(value, low, BYTES_MOST) else f"is no whole number from {low} on"
+    if low == 0:
+        return None if is_number(value, 0) else "is no number from 0 on"
+    return None if is_positive(value) else "is no number above 0"
 
 
 def _named(
