@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 import headwater.broker
+from headwater import regex
 from headwater.broker import fetch_sessions, inbound, topic_admission, validation
 from headwater.broker.bounds import METADATA_BYTES_MAX, TOPICS_MADE_MAX
 from headwater.broker.settings import security
 from headwater.record import validate
-from headwater.wire import guard, regex
+from headwater.wire import guard
 
 TEXT = (Path(headwater.broker.__file__).parent / "UNSUPPORTED.md").read_text()
 SENTENCES = re.sub(r"\s+", " ", TEXT)

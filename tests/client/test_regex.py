@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.wire import regex
-from headwater.wire.regex import BadRegex, Regex
+from headwater import regex
+from headwater.regex import BadRegex, Regex
 
 
 @pytest.mark.parametrize(

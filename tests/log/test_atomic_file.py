@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import headwater
-from headwater.log import atomic_file
+from headwater import atomic_file
 from headwater.log.files import Files
 from tests.compat.waiting import until
 
@@ -24,7 +24,7 @@ RENAMES = re.compile(
     r"|\.replace\((self\.\w+|path|target|[^,()]*/[^,()]*)\)"
 )
 WITHOUT = {
-    "log/atomic_file.py": "it is the way",
+    "atomic_file.py": "it is the way",
     "log/files.py": "the seam's own rename, whose callers sync",
     "log/checkpoints.py": "by the seam; undone by a crash, the next start does it again",
     "log/store.py": "by the seam",
@@ -196,7 +196,7 @@ def test_folders_that_are_made_are_synced_from_the_top(steps: list[str], tmp_pat
 
 def test_nothing_that_holds_state_is_renamed_in_another_way() -> None:
     found = {str(path.relative_to(SOURCES)) for path, _ in _renames()}
-    assert found - set(WITHOUT) == set(), "use headwater.log.atomic_file, or say here why not"
+    assert found - set(WITHOUT) == set(), "use headwater.atomic_file, or say here why not"
     assert set(WITHOUT) - found == set(), "no longer needed here"
 
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from headwater.broker.security import fair_queue
-from headwater.broker.security.fair_queue import Busy, FairQueue, network
+from headwater import fair_queue
+from headwater.fair_queue import Busy, FairQueue, network
 
 
 async def test_addresses_take_turns() -> None:

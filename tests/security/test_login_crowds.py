@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.broker.security import fair_queue
+from headwater import fair_queue
 from headwater.testing import broker
 from tests.compat.wire import ConnectionClosed, ErrorCode, Wire, connected
 

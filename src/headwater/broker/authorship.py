@@ -3,7 +3,7 @@ what it writes by the broker (`SIGNED`); pure.
 
 Produce calls `signed` before it looks at a request's batches, `excisions` the rest when it carries one out;
 whoever shows the audit reads the same headers. What a client writes about itself is a claim, and only
-repeated as one. In the headers of each record, as `wire.on_behalf` names them:
+repeated as one. In the headers of each record, as `headwater.on_behalf` names them:
 
     headwater.principal     User:ann; whatever a client sends under these two names is taken off
     headwater.host          the address that it came from
@@ -25,10 +25,10 @@ from headwater.broker.excision_request import ExcisionRefused
 from headwater.broker.registry import Context
 from headwater.broker.security.acls import Operation, ResourceType
 from headwater.broker.security.authorizer import Authorizer
+from headwater.on_behalf import HOST, PRINCIPAL
 from headwater.record import batch as batches
 from headwater.record import records
 from headwater.record.errors import PayloadTooLarge, RecordError
-from headwater.wire.on_behalf import HOST, PRINCIPAL
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

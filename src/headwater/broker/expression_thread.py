@@ -2,7 +2,7 @@
 
 Heartbeats of consumer groups (their authorization, too) and ListTransactions ask here. It is a thread of its
 own, so that no cold read waits for an expression that a stranger sent; one look at a time, and addresses
-take turns at it. What a look may cost is bounded in `wire.regex`.
+take turns at it. What a look may cost is bounded in `headwater.regex`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from headwater.broker.security.fair_queue import FairQueue
+from headwater.fair_queue import FairQueue
 
 T = TypeVar("T")
 

@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 from headwater.broker.memory import MemoryBudget
 from headwater.broker.partition import Partition
-from headwater.broker.security.fair_queue import Circle, network
 from headwater.broker.supervisor import Supervisor
+from headwater.fair_queue import Circle, network
 from headwater.log.partition import PartitionLog
 from headwater.log.segment_reader import Found
 

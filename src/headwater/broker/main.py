@@ -38,7 +38,7 @@ def run(
     limit_logs()
     before, now = raise_limit()
     logging.getLogger("headwater.broker").debug("may open %d files (%d before)", now, before)
-    import headwater.wire.only_kio  # noqa: F401 (before anything that needs kio)
+    import headwater.only_kio  # noqa: F401 (before anything that needs kio)
     from headwater.broker.broker import Broker
 
     # Requests are freed by reference counting; looking for cycles after every few hundred objects

@@ -31,7 +31,7 @@ from typing import NamedTuple, TypeVar
 
 from headwater.broker.memory import MemoryBudget
 from headwater.broker.schema_check import SchemaCheck
-from headwater.broker.security.fair_queue import Circle, network
+from headwater.fair_queue import Circle, network
 from headwater.log.append import prepare, stored_codec
 from headwater.log.config import LogConfig
 from headwater.record.batch import HEADER_BYTES, BatchHeader

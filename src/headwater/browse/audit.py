@@ -20,7 +20,7 @@ from headwater.client.errors import NotThere
 from headwater.client.log import Log
 from headwater.client.publisher import Draft, publish
 from headwater.client.records import Record
-from headwater.wire.on_behalf import HOST, PRINCIPAL
+from headwater.on_behalf import HOST, PRINCIPAL
 
 CHANGES, EXCISIONS = "__headwater_changes", "__headwater_audit"
 EDGE_CHANGES = "__headwater_edge_changes"

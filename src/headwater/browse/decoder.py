@@ -29,9 +29,9 @@ from headwater.client import ranges as reading
 from headwater.client.errors import BrokerUnreachable, told
 from headwater.client.log import TIMEOUT_S, Log
 from headwater.errors import HeadwaterError
+from headwater.json_size import many
 from headwater.schemas.errors import RegistryError
 from headwater.schemas.values.errors import NotOfItsSchema
-from headwater.wire.json_size import many
 
 if TYPE_CHECKING:
     from headwater.schemas.values.codecs import Codec, Codecs

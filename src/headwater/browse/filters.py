@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.client.errors import BadRequest
 from headwater.client.records import Keep, Record
-from headwater.wire.regex import BadRegex, Regex
+from headwater.regex import BadRegex, Regex
 
 if TYPE_CHECKING:
     from headwater.browse.decoder import Decoder

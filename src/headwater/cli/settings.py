@@ -80,12 +80,11 @@ def settings(
 def _offline(data: Path | None, unset: list[str], part: str, as_json: bool) -> None:
     import asyncio
 
-    from headwater.broker.settings.offline import changed_settings
-    from headwater.log.meta import META
+    from headwater.broker.settings.offline import changed_settings, is_folder
 
     if data is None:
         raise typer.BadParameter("give the folder with --data", param_hint="'--unset'")
-    if not (data / META).is_file():
+    if not is_folder(data):
         raise NoSuchSetting(f"{data} is no broker's folder", hint="give the one of its --data")
     found, missing = asyncio.run(changed_settings(data, unset))
     if missing:

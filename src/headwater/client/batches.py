@@ -9,7 +9,7 @@ the same far ahead, for compiled decoders; `verdict`, `key_search` and whoever m
 
 from __future__ import annotations
 
-from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+from headwater import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 import uuid
 from collections.abc import Iterator, Mapping

@@ -11,7 +11,7 @@ so that the tasks of a reused worker do not connect again.
 
 from __future__ import annotations
 
-from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+from headwater import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 import atexit
 import os

@@ -7,7 +7,7 @@ records. Requests are answered in order, so `send` may run ahead of `receive`.
 
 from __future__ import annotations
 
-from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+from headwater import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 import contextlib
 import ssl

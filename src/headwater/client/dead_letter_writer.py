@@ -23,7 +23,7 @@ and its id belongs to the source partition:
 
 from __future__ import annotations
 
-from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+from headwater import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 import time
 from collections.abc import Iterator, Mapping, Sequence

@@ -6,7 +6,7 @@ that the broker says no, leave as one sentence each.
 
 from __future__ import annotations
 
-from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+from headwater import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

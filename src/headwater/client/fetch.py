@@ -12,7 +12,7 @@ Fetch answer, 12 to 17:  throttle int32 | error int16 | session int32 | topics: 
 
 from __future__ import annotations
 
-from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+from headwater import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 import struct
 import time

@@ -5,7 +5,7 @@ The console asks. `settings` asks for less, by librdkafka, which has no words fo
 
 from __future__ import annotations
 
-from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+from headwater import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

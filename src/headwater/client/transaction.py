@@ -11,7 +11,7 @@ so: a decided batch is ended again after a crash, by whoever comes next.
 
 from __future__ import annotations
 
-from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+from headwater import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 import time
 from collections.abc import Callable, Iterable

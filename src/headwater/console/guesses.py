@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeVar
 
-from headwater.broker.security.fair_queue import network
+from headwater.fair_queue import network
 
 TRIES_MAX, TRIES_WITHIN_S = 10, 60.0
 PLACE_MAX = 60

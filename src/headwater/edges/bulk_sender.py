@@ -12,7 +12,7 @@ the others. After a deadline nobody knows what the broker has counted: the produ
 
 from __future__ import annotations
 
-from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+from headwater import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 import random
 import time

@@ -8,9 +8,9 @@ from urllib.parse import quote
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
-from headwater.broker.security.fair_queue import network
 from headwater.edges.errors import Forbidden
 from headwater.edges.tokens import Need, Token
+from headwater.fair_queue import network
 
 TOKEN = "headwater.token"
 """Where the guard leaves what was shown, in a request's scope."""

@@ -24,9 +24,9 @@ from urllib.parse import unquote
 
 import msgspec
 
+from headwater import json_size
 from headwater.client.errors import BadRequest
 from headwater.client.publisher import Draft
-from headwater.wire import json_size
 
 STRUCTURED = "application/cloudevents+json"
 BATCHED = "application/cloudevents-batch+json"

@@ -16,7 +16,7 @@ from typing import Protocol
 import msgspec
 import orjson
 
-from headwater.wire.json_size import MANY, VALUES_MAX, many
+from headwater.json_size import MANY, VALUES_MAX, many
 
 _ANY = msgspec.json.Decoder()
 _RAW = msgspec.json.Decoder(msgspec.Raw)

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from headwater import json_size
 from headwater.client.errors import BadRequest
 from headwater.edges import json_values
 from headwater.edges.errors import TooLarge
-from headwater.wire import json_size
 
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _ANY = msgspec.json.Decoder()

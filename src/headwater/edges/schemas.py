@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema_rs
 import msgspec
 
+from headwater import json_size
 from headwater.errors import nearest
 from headwater.project.mistakes import BadProject
 from headwater.schemas.address import registry_of
@@ -33,7 +34,6 @@ from headwater.schemas.values.codecs import Codecs
 from headwater.schemas.values.errors import NotOfItsSchema, SchemaNotFound
 from headwater.schemas.values.header import Json
 from headwater.value_forms import is_text, is_topic
-from headwater.wire import json_size
 
 if TYPE_CHECKING:
     from headwater.edges.context import Context

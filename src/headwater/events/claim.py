@@ -16,7 +16,7 @@ A claim counts for a while only (`lease`), by a clock that also runs while the m
 
 from __future__ import annotations
 
-from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+from headwater import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -19,7 +19,7 @@ something still waits was closed by the broker long before (connections.max.idle
 
 from __future__ import annotations
 
-from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+from headwater import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 from collections.abc import Iterable, Iterator
 

@@ -14,7 +14,7 @@ topic from its start.
 
 from __future__ import annotations
 
-from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+from headwater import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 import logging
 from base64 import b64decode

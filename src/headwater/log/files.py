@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from headwater.log import atomic_file, folder_lock
+from headwater import atomic_file
+from headwater.log import folder_lock
 from headwater.log.descriptors import Descriptor, Descriptors
 from headwater.record.varint import Buffer
 

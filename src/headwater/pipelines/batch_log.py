@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headwater.log import atomic_file
+from headwater import atomic_file
 from headwater.views.offset_log import last_batch
 
 KEPT = 100

@@ -22,9 +22,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwater import format_version
+from headwater import atomic_file, format_version
 from headwater.local_path import for_spark, local_path
-from headwater.log import atomic_file
 from headwater.pipelines.declarations import View
 from headwater.pipelines.errors import PipelineError, StateMisfit
 from headwater.secrets import are_alike, shown

@@ -23,7 +23,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from headwater.log import atomic_file
+from headwater import atomic_file
 from headwater.pipelines.checkpoints import Checkpoints
 from headwater.pipelines.declarations import View
 from headwater.pipelines.errors import PipelineError

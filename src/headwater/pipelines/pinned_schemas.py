@@ -20,8 +20,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headwater import atomic_file
 from headwater.local_path import local_path
-from headwater.log import atomic_file
 from headwater.schemas.values.header import Json
 
 if TYPE_CHECKING:

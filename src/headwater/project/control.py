@@ -21,9 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from headwater import owner_only
+from headwater import atomic_file, owner_only
 from headwater.errors import HeadwaterError
-from headwater.log import atomic_file
 from headwater.project import record
 from headwater.project.file import Project
 from headwater.project.parts import BROKER, CONSOLE, parts_of

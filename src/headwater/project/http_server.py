@@ -15,8 +15,8 @@ import uvicorn
 
 from headwater.broker.security.acceptor import Acceptor, Arrival, Entrance
 from headwater.broker.security.admission import Admission, Bound, Place
-from headwater.broker.security.fair_queue import network
 from headwater.broker.security.handshakes import Handshakes
+from headwater.fair_queue import network
 from headwater.log_limit import limit_logs
 from headwater.project import http_protocol, ports, websocket_protocol
 from headwater.project.ports import CONNECTIONS_PER_ADDRESS

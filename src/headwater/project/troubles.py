@@ -14,8 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from headwater import owner_only
-from headwater.log import atomic_file
+from headwater import atomic_file, owner_only
 from headwater.views.operate.pause import is_alive
 
 FILE = "troubles.json"

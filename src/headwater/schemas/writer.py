@@ -20,7 +20,7 @@ forgets a silent producer (a day) or its transactional id (a week), after which 
 
 from __future__ import annotations
 
-from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+from headwater import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 import time
 from collections.abc import Sequence

@@ -13,7 +13,7 @@ the broker that users run does not know of them.
 
 from __future__ import annotations
 
-from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+from headwater import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 import asyncio
 import difflib

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Literal
 
 from headwater.log.files import File, Files
-from headwater.record.varint import Buffer
 from headwater.testing.faults import Fault, error_of
 
 Hook = Callable[[Path], None]
@@ -149,7 +148,7 @@ class FaultyRealFile:
     def __init__(self, disk: DiskFaults, path: Path, file: File) -> None:
         self._disk, self._path, self._file = disk, path, file
 
-    def write(self, position: int, buffers: Sequence[Buffer]) -> None:
+    def write(self, position: int, buffers: Sequence[bytes | bytearray | memoryview]) -> None:
         try:
             self._disk.before("write", self._path)
         except OSError:

@@ -6,7 +6,7 @@ one of them is to fail, the handler answers for the others.
 
 from __future__ import annotations
 
-from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+from headwater import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple

@@ -34,8 +34,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from headwater import atomic_file
 from headwater.client.position import Position
-from headwater.log import atomic_file
 from headwater.views.source_collections import Origins, origins_of, table_of
 from headwater.views.targets.contract import Misfit
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwater.wire import regex
+from headwater import regex
 from tests.broker.serving import Serving, serving
 from tests.compat.asking import find_coordinator
 from tests.compat.wire import ErrorCode, Wire

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from headwater import regex
 from headwater.broker.groups.consumer import topic_regex
-from headwater.wire import regex
 from tests.broker.serving import serving
 from tests.compat.waiting import until
 from tests.compat.wire import ErrorCode, Wire

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.exceptions import HTTPException
 
+from headwater import json_size
 from headwater.browse.decoder import Decoder
 from headwater.client.errors import BadRequest
 from headwater.client.records import Record
@@ -24,7 +25,6 @@ from headwater.edges.hooks.signatures import text_at
 from headwater.edges.rest import formats
 from headwater.edges.rest.records_out import _field as member
 from headwater.edges.schemas import Schema, Schemas
-from headwater.wire import json_size
 
 BYTES = 4_000_000
 EMPTY = b"[" + b"[]," * (BYTES // 3) + b"[]]"

@@ -24,9 +24,9 @@ from headwater.edges.config import read
 from headwater.edges.errors import BadToken
 from headwater.edges.rest.access import acting
 from headwater.edges.tokens import Token
+from headwater.on_behalf import person_of
 from headwater.testing.clock import ManualClock
 from headwater.testing.issuer import Issuer, issuer
-from headwater.wire.on_behalf import person_of
 from tests.edges.feeds.clients import following
 from tests.edges.running import Running, edges, until
 from tests.oidc.bad_tokens import BAD

@@ -14,7 +14,6 @@ from typing import Any
 import httpx
 import pytest
 
-from headwater.broker.security.fair_queue import FairQueue
 from headwater.browse.audit import EDGE_CHANGES
 from headwater.client import groups, publisher, ranges
 from headwater.client.log import Log
@@ -29,6 +28,7 @@ from headwater.edges.subscriptions.routes import PINGS_MAX
 from headwater.edges.subscriptions.settings import Settings, check
 from headwater.edges.tokens import Need
 from headwater.edges.webhooks import letters
+from headwater.fair_queue import FairQueue
 from tests.edges.running import Running, edges, until
 from tests.edges.webhooks.looking import end_of, has_member
 from tests.edges.webhooks.receiver import Receiver, Request, receiver

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.registry import NO_ANSWER, Api, Context, Response
-from headwater.broker.security.fair_queue import Busy
 from headwater.broker.security.login import LoginFailed, State
+from headwater.fair_queue import Busy
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker

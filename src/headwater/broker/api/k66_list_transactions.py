@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.registry import Api, Context, Response, always
-from headwater.broker.security.fair_queue import Busy
 from headwater.broker.slices import in_turns
 from headwater.broker.transactions.transaction import STATES, State, Transaction
-from headwater.wire.regex import STEPS_AT_ONCE_MAX, BadRegex, Regex
+from headwater.fair_queue import Busy
+from headwater.regex import STEPS_AT_ONCE_MAX, BadRegex, Regex
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker

@@ -27,8 +27,8 @@ from headwater.broker.groups.core import Settings
 from headwater.broker.groups.group import HeartbeatRefused
 from headwater.broker.groups.modern.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from headwater.broker.registry import Api, Context
-from headwater.broker.security.fair_queue import Busy
 from headwater.broker.state_budget import ASSIGNED_BYTES
+from headwater.fair_queue import Busy
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker

@@ -31,7 +31,7 @@ from headwater.broker.settings import Settings
 from headwater.broker.supervisor import Supervisor
 from headwater.broker.topics import Topics
 from headwater.log.partition import StorageFailed
-from headwater.wire.on_behalf import person_of
+from headwater.on_behalf import person_of
 
 logger = logging.getLogger("headwater.broker")
 

@@ -26,8 +26,8 @@ from typing import TypeVar
 
 from headwater.broker.catalogue import Catalogue
 from headwater.broker.security import scram
-from headwater.broker.security.fair_queue import FairQueue
 from headwater.broker.security.scram import Credential, Mechanism
+from headwater.fair_queue import FairQueue
 
 T = TypeVar("T")
 

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from headwater.broker.security import bearer, plain, scram
 from headwater.broker.security.bearer import OAUTHBEARER
 from headwater.broker.security.credentials import Credentials, Key
-from headwater.broker.security.fair_queue import Busy
 from headwater.broker.security.plain import PLAIN, PlainError
 from headwater.broker.security.principal import ANONYMOUS
 from headwater.broker.security.scram import Credential, Exchange
+from headwater.fair_queue import Busy
 from headwater.oidc.errors import IssuerUnreachable, TokenRefused
 
 if TYPE_CHECKING:

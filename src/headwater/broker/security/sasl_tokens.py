@@ -12,8 +12,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from headwater.broker.registry import NO_ANSWER, Api, Context, Response
-from headwater.broker.security.fair_queue import Busy
 from headwater.broker.security.login import LoginFailed
+from headwater.fair_queue import Busy
 from headwater.wire import messages
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ import ssl
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, cast
 
-from headwater.broker.security.fair_queue import network
 from headwater.broker.security.tls_records import Reader
+from headwater.fair_queue import network
 
 if TYPE_CHECKING:
     from headwater.broker.security.handshakes import Handshakes

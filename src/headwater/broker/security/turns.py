@@ -11,7 +11,7 @@ from collections.abc import Callable
 from time import monotonic  # uvloop's clock stands still within a turn
 from typing import TYPE_CHECKING
 
-from headwater.broker.security.fair_queue import Circle
+from headwater.fair_queue import Circle
 
 if TYPE_CHECKING:
     from headwater.broker.security.tls_session import TlsSession

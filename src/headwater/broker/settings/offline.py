@@ -22,6 +22,11 @@ from headwater.broker.settings.values import BROKER
 from headwater.log.meta import META
 
 
+def is_folder(data: Path) -> bool:
+    """Whether a broker has had its data here."""
+    return (data / META).is_file()
+
+
 async def changed_settings(
     data: Path, unset: Iterable[str] = ()
 ) -> tuple[list[dict[str, str]], list[str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headwater.broker.settings.definitions import BadValue, Definition, Kind, by_name, parse
-from headwater.wire.regex import BadRegex, Regex
+from headwater.regex import BadRegex, Regex
 
 INTERVAL_MS_MIN, INTERVAL_MS_MAX = 100, 3_600_000
 SELECTORS = (

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from headwater.broker.settings.definitions import BadValue, parse
 from headwater.broker.settings.subscription import SUBSCRIPTION, patterns
-from headwater.wire.regex import Regex
+from headwater.regex import Regex
 
 INTERVAL_MS = 300_000
 

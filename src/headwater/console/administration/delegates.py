@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from headwater.client.log import Log
 from headwater.console.sessions import NOBODY
-from headwater.wire.on_behalf import client_id
+from headwater.on_behalf import client_id
 
 PROGRAM = "headwater-console"
 LOGS_MAX = 32

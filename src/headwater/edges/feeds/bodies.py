@@ -18,11 +18,11 @@ from typing import Any
 
 import orjson
 
+from headwater import json_size
 from headwater.browse.decoder import Decoder
 from headwater.client.records import Record
 from headwater.edges import json_values
 from headwater.schemas.values.header import PREFIX_BYTES
-from headwater.wire import json_size
 
 POSITION_HEADER = "headwater-position"
 Body = Callable[[Record, Decoder], bytes]

@@ -27,10 +27,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from headwater import json_size
 from headwater.browse.filters import field_of
 from headwater.edges import json_values
 from headwater.errors import HeadwaterError
-from headwater.wire import json_size
 
 TOLERANCE_S = 300
 SECRET_PREFIX = "whsec_"

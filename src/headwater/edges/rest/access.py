@@ -25,7 +25,7 @@ from headwater.edges.caller import may, refused, who
 from headwater.edges.rest.answers import RestError
 from headwater.edges.tokens import Need
 from headwater.edges.topics import Topics
-from headwater.wire.on_behalf import client_id
+from headwater.on_behalf import client_id
 
 NO_TOPIC, NO_PARTITION, NO_INSTANCE = 40401, 40402, 40403
 PROGRAM = "headwater-edges"

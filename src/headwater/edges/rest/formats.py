@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from headwater import json_size
 from headwater.client.publisher import Draft
 from headwater.edges import json_values
-from headwater.wire import json_size
 
 RECORDS_MAX = 100_000
 """Of one request, and its headers: one takes as much memory as a record."""

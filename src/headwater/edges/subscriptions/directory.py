@@ -18,7 +18,6 @@ from contextlib import suppress
 
 import msgspec
 
-from headwater.broker.security.fair_queue import Busy, FairQueue
 from headwater.browse.audit import EDGE_CHANGES, EDGE_CHANGES_CONFIGS
 from headwater.client import topics
 from headwater.client.cluster import Cluster
@@ -35,6 +34,7 @@ from headwater.edges.subscriptions.entry import TOPIC, Entry, Salt, rotated
 from headwater.edges.subscriptions.settings import Settings
 from headwater.edges.subscriptions.topic_view import TopicView
 from headwater.errors import HeadwaterError
+from headwater.fair_queue import Busy, FairQueue
 from headwater.schemas import records as schema_records
 from headwater.schemas.writer import Writer, WriterFenced
 

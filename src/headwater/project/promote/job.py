@@ -30,9 +30,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from headwater import owner_only
+from headwater import atomic_file, owner_only
 from headwater.local_path import local_path
-from headwater.log import atomic_file
 from headwater.project import record
 from headwater.project.broker_process import BrokerProcess
 from headwater.project.file import Project

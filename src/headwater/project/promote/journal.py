@@ -16,7 +16,7 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headwater.log import atomic_file
+from headwater import atomic_file
 
 FILE = Path("data") / "promote.json"
 

@@ -6,7 +6,7 @@ the last five batches of a producer: so `WINDOW` must not exceed 5, and all in i
 
 from __future__ import annotations
 
-from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+from headwater import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 from collections import deque
 from typing import Any, NamedTuple

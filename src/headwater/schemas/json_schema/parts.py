@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from referencing.exceptions import Unresolvable
 
+from headwater.regex import BadRegex, Regex
 from headwater.schemas.json_schema.shapes import Node
-from headwater.wire.regex import BadRegex, Regex
 
 _HERE_ONE = ("not", "if", "then", "else")
 _HERE_MANY = ("allOf", "anyOf", "oneOf")

@@ -9,6 +9,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from referencing.exceptions import Unresolvable
 
+from headwater.json_size import many
 from headwater.schemas.errors import InvalidSchema
 from headwater.schemas.json_schema import nodes, steps
 from headwater.schemas.json_schema.shapes import Node
@@ -16,7 +17,6 @@ from headwater.schemas.model import Imported
 from headwater.schemas.values import exact
 from headwater.schemas.values.errors import NotOfItsSchema
 from headwater.schemas.values.header import Json
-from headwater.wire.json_size import many
 
 _SHOWN = 300
 _BASE = "http://headwater.invalid/"

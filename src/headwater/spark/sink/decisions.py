@@ -20,7 +20,7 @@ the query's own transactional id, which fences the other, and only then looks wh
 
 from __future__ import annotations
 
-from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+from headwater import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 import json
 from dataclasses import dataclass

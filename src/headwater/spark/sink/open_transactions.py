@@ -13,7 +13,7 @@ the decision: it is fenced, and what it sends from then on is refused.
 
 from __future__ import annotations
 
-from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+from headwater import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 import re
 from collections.abc import Sequence

@@ -8,7 +8,7 @@ or to the broker's time-out.
 
 from __future__ import annotations
 
-from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+from headwater import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 import time
 from collections.abc import Callable, Iterable

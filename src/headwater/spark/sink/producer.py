@@ -9,7 +9,7 @@ and send what is not acknowledged again, one request at a time and in order, unt
 
 from __future__ import annotations
 
-from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+from headwater import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 from collections import deque
 from collections.abc import Callable, Iterable

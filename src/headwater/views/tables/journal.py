@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from headwater.log import atomic_file
+from headwater import atomic_file
 from headwater.views.tables import pending_batch
 from headwater.views.tables.pending_batch import Entry
 from headwater.views.tables.store import Difference

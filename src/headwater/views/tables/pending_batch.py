@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from headwater.log import atomic_file
+from headwater import atomic_file
 from headwater.views.tables.store import Difference
 
 FILE = "pending"

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headwater import atomic_file
 from headwater.client.position import Position
-from headwater.log import atomic_file
 from headwater.views.targets.contract import Applied, Fenced, Kind, Misfit, Part, Shape
 from headwater.views.targets.write_only import WriteOnlyTarget
 

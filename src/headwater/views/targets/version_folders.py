@@ -16,7 +16,7 @@ import shutil
 import uuid
 from pathlib import Path
 
-from headwater.log import atomic_file
+from headwater import atomic_file
 from headwater.views.targets.contract import Misfit, Shape
 
 CURRENT = "current"

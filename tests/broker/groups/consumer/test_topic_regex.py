@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from headwater import regex
 from headwater.broker.expression_thread import ExpressionThread
 from headwater.broker.groups.consumer.topic_regex import (
     Aside,
@@ -18,8 +19,7 @@ from headwater.broker.groups.consumer.topic_regex import (
     look,
     names_of,
 )
-from headwater.wire import regex
-from headwater.wire.regex import Regex
+from headwater.regex import Regex
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 `heartbeat` compiles what a member sends, `subscriptions` matches it against all topic names. Both run in the
 event loop and have a `Budget` there; what is beyond it was looked at in a thread before (`look`), or waits
-for the next heartbeat. What an expression may cost is bounded in `wire.regex`.
+for the next heartbeat. What an expression may cost is bounded in `headwater.regex`.
 
 A group keeps what was found for the expressions of its members, however many they are; of the machines, which
 may have a megabyte each, only those used last are kept.
@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import lru_cache
 from weakref import WeakValueDictionary
 
-from headwater.wire.regex import STEPS_AT_ONCE_MAX, BadRegex, Regex
+from headwater.regex import STEPS_AT_ONCE_MAX, BadRegex, Regex
 
 __all__ = ["BadRegex", "Budget", "TopicRegex", "compiled", "look", "names_of"]
 

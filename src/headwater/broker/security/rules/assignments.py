@@ -13,7 +13,6 @@ from headwater.broker.groups.consumer import topic_regex
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.registry import Handler, Response
 from headwater.broker.security.acls import Operation
-from headwater.broker.security.fair_queue import Busy
 from headwater.broker.security.rules.permission import (
     GROUP_REFUSED,
     TOPIC_REFUSED,
@@ -23,6 +22,7 @@ from headwater.broker.security.rules.permission import (
     answered,
     then,
 )
+from headwater.fair_queue import Busy
 
 _O = Operation
 

@@ -6,8 +6,8 @@ import json
 import re
 from typing import NamedTuple
 
+from headwater.regex import BadRegex, Regex
 from headwater.schemas.json_schema.shapes import APPLIED, KEYWORDS, PART, Node, Shape, types_of
-from headwater.wire.regex import BadRegex, Regex
 
 _PLAIN = re.compile(r"(?:[^\\(]|\((?!\?)|\\[dDwW.$^+*?()\[\]{}|/_-])*", re.ASCII)
 """An expression that means the same to all: no look-around, no letters beyond the plain ones."""

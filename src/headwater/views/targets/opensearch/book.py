@@ -15,7 +15,6 @@ from typing import Any
 from urllib.parse import quote
 
 from headwater.client.position import Position
-from headwater.schemas.values.header import Json
 from headwater.views.targets.contract import Applied, Misfit, Unavailable
 from headwater.views.targets.opensearch.http import Server
 
@@ -78,7 +77,11 @@ class Book:
         return Entry({**entry.fields, **fields}, said["_seq_no"], said["_primary_term"])
 
     def widen(
-        self, index: str, mapping: Json, types: Mapping[str, str], key: tuple[str, ...]
+        self,
+        index: str,
+        mapping: Mapping[str, Mapping[str, object]],
+        types: Mapping[str, str],
+        key: tuple[str, ...],
     ) -> None:
         """Let an index, and its entry, have the fields of a mapping that it has not."""
         entry = self.read()
@@ -116,7 +119,7 @@ class Book:
         ]
 
 
-def make_index(server: Server, index: str, body: Json) -> None:
+def make_index(server: Server, index: str, body: Mapping[str, object]) -> None:
     status, _ = server.ask("PUT", f"/{index}", body, also=[400])
     if status == 400:
         raise Misfit(

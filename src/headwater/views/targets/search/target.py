@@ -27,7 +27,7 @@ try:
 except ModuleNotFoundError as error:
     raise missing(error, "search", "search") from error
 
-from headwater.log import atomic_file
+from headwater import atomic_file
 from headwater.views.targets.contract import (
     DELETED,
     Applied,
