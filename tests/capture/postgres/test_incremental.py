@@ -13,7 +13,7 @@ from headwater.capture.postgres import open_source, table_lock
 from headwater.capture.postgres.catalog import Table
 from headwater.capture.postgres.connection import Connection
 from headwater.capture.postgres.incremental import Incremental
-from headwater.capture.postgres.requests import request_rows
+from headwater.capture.postgres.requests import request
 from headwater.capture.source import Range
 from tests.capture.core.reading import fold
 from tests.capture.postgres.running import Setting, eventually, key
@@ -112,7 +112,7 @@ def test_a_range_of_rows_is_read_again_and_one_that_no_longer_fits_is_given_up(
         for tables, within in ((["t"], Range("nonsense = 1")), ([], Range(first="1"))):
             with pytest.raises(CaptureError):
                 source.request_snapshot(tables, within)
-        request_rows(source._database(), config, "public.t", "nonsense = 1")
+        request(source._database(), config, ["public.t"], "nonsense = 1")
         source.close()
         eventually("it is given up", lambda: any("was not read again" in one for one in said))
         setting.caught_up(runner)
@@ -146,18 +146,32 @@ def test_rows_that_are_asked_for_while_it_is_down_are_read_at_the_next_start(
     assert read in ([8, 9], [8, 9, 10]), read  # 10 was there before the chunk, or came beside it
 
 
-def test_a_condition_that_was_left_in_the_database_is_not_evaluated(setting: Setting) -> None:
-    """Every role may leave one there; it would be evaluated with the rights of the capture's."""
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"tables": ["public.t"], "where": "pg_sleep(0) IS NOT NULL"}',
+        '{"tables": ["public.t"]}',
+        '{"tables": [], "anew": true}',
+        '{"tables": ["public.t"], "id": "5f0c"}',
+    ],
+)
+def test_what_is_asked_for_in_the_database_is_not_done_as_every_role_may_ask_there(
+    setting: Setting, content: str
+) -> None:
+    """A condition would be evaluated with the capture's rights, and whole tables be read again and again."""
     setting.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     said: list[str] = []
     with setting.running(setting.config("t"), say=said.append, guard_every_s=0.05) as runner:
-        content = '{"tables": ["public.t"], "where": "pg_sleep(0) IS NOT NULL"}'
-        setting.execute(f"SELECT pg_logical_emit_message(true, 'headwater.snapshot', '{content}')")
-        eventually("it is told", lambda: any("its condition was left" in one for one in said))
+        for transactional in ("true", "false"):
+            setting.execute(
+                f"SELECT pg_logical_emit_message({transactional}, 'headwater.snapshot', '{content}')"
+            )
+        eventually("it is told", lambda: any("every role may ask" in one for one in said))
         setting.execute("INSERT INTO t VALUES (2)")
         setting.caught_up(runner)
-    kinds = [record.value["source"]["snapshot"] for record in setting.read("t")]
-    assert "incremental" not in kinds, kinds
+    records = [r.value for r in setting.read("t") if r.value is not None]
+    kinds = [(record["op"], record["source"]["snapshot"]) for record in records]
+    assert kinds == [("r", "true"), ("c", "false")], kinds
 
 
 @pytest.mark.parametrize(

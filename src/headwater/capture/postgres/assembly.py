@@ -94,6 +94,11 @@ class Assembly:
         return self._in_transaction
 
     @property
+    def xid(self) -> int:
+        """Of the transaction at hand."""
+        return self._xid
+
+    @property
     def waiting(self) -> bool:
         return bool(self._records)
 

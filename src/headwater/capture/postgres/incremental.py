@@ -61,7 +61,8 @@ class Incremental:
         self._config, self._connection = config, connection
         self._assembly, self._relations = assembly, assembly.relations
         self._publication = admission.name
-        self._members = membership.Members(position.get("members"), admission.begun)
+        self._awaited = awaited = requests.Awaited(assembly.note, position)
+        self._members = membership.Members(position.get("members"), admission.begun, awaited)
         state = position.get("incremental", {})
         queue = list(state.get("queue", []))
         self._state: dict[str, Any] = {"queue": queue, "after": state.get("after")}
@@ -78,7 +79,7 @@ class Incremental:
         # A table that was added since is read while the others go on.
         known, published = position.get("schemas", {}), self._published()
         self.queue([table.collection for table in published if table.collection not in known])
-        self._partitions = partitions.Partitions(config, position.get("leaves"))
+        self._partitions = partitions.Partitions(config, position.get("leaves"), awaited)
         self._look()
 
     def _look(self) -> None:
@@ -112,7 +113,7 @@ class Incremental:
         """One of our own messages, at its place in the stream."""
         content = message.content.decode(errors="replace")
         if message.prefix == requests.REQUEST and (asked := requests.parse(content)) is not None:
-            self._asked(asked, message.lsn)
+            self._asked(asked, message)
         window = self._window
         if window is None or content != window.identity:
             return  # of an earlier run
@@ -127,17 +128,19 @@ class Incremental:
                 self._emit(window)
             self._touched.clear()
 
-    def _asked(self, asked: requests.Asked, lsn: int) -> None:
-        if asked.has_condition:
-            self._given_up = self.in_log.instead_of(asked.tables)
-        elif asked.in_log:
+    def _asked(self, asked: requests.Asked, message: LogicalMessage) -> None:
+        if asked.in_log:
             self.in_log.begin()
-        else:
-            readable = self._readable()
-            found = [name for name in asked.tables or readable if name in readable]
-            if asked.anew:
-                self._begin_anew(found, lsn)
-            self.queue([*found])
+            return
+        readable, meant = self._readable(), self._awaited.take(asked.identity)
+        if not meant and message.transactional:
+            xid = self._assembly.xid
+            meant = requests.published_by(self._connection, self._publication, xid)
+        found = [name for name in asked.tables if name in readable and name in meant]
+        if refused := sorted({*(asked.tables or readable)} & {*readable} - {*found}):
+            self._given_up = self.in_log.instead_of(refused)
+        self._begin_anew(found, message.lsn)
+        self.queue([*found])
 
     def _readable(self) -> list[str]:
         outbox = outbox_place(self._config)

@@ -11,9 +11,10 @@ catalogue, whose number the position knows.
 from __future__ import annotations
 
 from headwater.capture.change import Position
-from headwater.capture.postgres import partitions, requests
+from headwater.capture.postgres import partitions
 from headwater.capture.postgres.catalog import Catalog
 from headwater.capture.postgres.connection import Connection, plain
+from headwater.capture.postgres.requests import Awaited
 
 _MEMBERS = """
 SELECT t.schemaname || '.' || t.tablename, p.oid || '/' || coalesce(r.oid, 0)
@@ -38,10 +39,10 @@ def members(connection: Connection, publication: str) -> dict[str, str]:
 class Members:
     """As what readers have the tables' rows."""
 
-    def __init__(self, known: dict[str, str] | None, begun: set[str]) -> None:
+    def __init__(self, known: dict[str, str] | None, begun: set[str], awaited: Awaited) -> None:
         """None: a position that does not say it. `begun`: tables that this run has published itself, which
         are read from their first row anyhow."""
-        self.known, self._begun = known, begun
+        self.known, self._begun, self._awaited = known, begun, awaited
 
     def look(self, connection: Connection, publication: str) -> str | None:
         """Ask for those that are published otherwise now; a sentence about them."""
@@ -54,7 +55,7 @@ class Members:
             return None
         keyed = {t.collection for t in Catalog(connection).tables(publication) if t.key()}
         if read := sorted(changed & keyed):
-            requests.request(connection, read, anew=True)
+            self._awaited.ask(connection, read)
         shown = ", ".join(sorted(changed))
         rest = ", ".join(sorted(changed - keyed))
         lost = (

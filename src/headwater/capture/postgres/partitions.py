@@ -15,9 +15,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headwater.capture.config import CaptureConfig
-from headwater.capture.postgres import requests
 from headwater.capture.postgres.catalog import Catalog, Table
 from headwater.capture.postgres.connection import Connection, plain
+from headwater.capture.postgres.requests import Awaited
 
 Leaves = dict[str, list[int]]
 _LEAVES = """
@@ -58,11 +58,11 @@ def reads_moved_rows(config: CaptureConfig) -> bool:
 class Partitions:
     """Those that readers have the rows of."""
 
-    def __init__(self, config: CaptureConfig, known: Leaves | None) -> None:
+    def __init__(self, config: CaptureConfig, known: Leaves | None, awaited: Awaited) -> None:
         """None: a position that does not say it; nor does one that has the tables' numbers alone."""
         numbers = [leaf for found in (known or {}).values() for leaf in found]
         self._known = None if any(leaf >> 32 == 0 for leaf in numbers) else known
-        self._reads = reads_moved_rows(config)
+        self._reads, self._awaited = reads_moved_rows(config), awaited
 
     @property
     def leaves(self) -> Leaves:
@@ -77,7 +77,7 @@ class Partitions:
         before = now if self._known is None else self._known
         self._known, lost = now, _gone(before, now)
         if lost and self._reads:
-            requests.request(connection, [*lost], anew=True)
+            self._awaited.ask(connection, [*lost])
         return _came(before, now), _told(lost) if lost and not self._reads else None
 
 

@@ -9,10 +9,9 @@ import contextlib
 from collections.abc import Iterator
 
 from headwater.capture.config import CaptureConfig
-from headwater.capture.envelope import dumps
 from headwater.capture.errors import Misconfigured, SourceRefused
 from headwater.capture.postgres.connection import Connection, identifier, plain
-from headwater.capture.postgres.requests import REQUEST
+from headwater.capture.postgres.requests import begin_anew
 from headwater.capture.source import Finding
 
 _ALL_TABLES = """
@@ -143,9 +142,8 @@ def _begin(connection: Connection, publication: str, place: tuple[str, str]) -> 
 
     So all changes of an earlier table of that name lie before the request, and all of this one behind it.
     """
-    asked = dumps({"tables": [".".join(place)], "anew": True})
     with plain(), connection.transaction():
-        connection.execute("SELECT pg_logical_emit_message(true, %s, %s)", [REQUEST, asked])
+        begin_anew(connection, [".".join(place)])
         connection.execute(
             f"ALTER PUBLICATION {identifier(publication)} ADD TABLE {identifier(*place)}"
         )

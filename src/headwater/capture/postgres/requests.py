@@ -1,18 +1,19 @@
 """Logical messages: what the capture that runs is asked for, through the database's own log (read there by
 `incremental`), and those of others, as records.
 
-{"tables": ["public.orders"]}                  read these again
-{"tables": ["public.orders"], "anew": true}    published just now, or with fewer partitions: from the first
-                                               row, after a truncate event
 {"log": true}                                  look into the topic NAME.requests
+{"tables": ["public.orders"], "id": "5f0c"}    published just now, or with fewer partitions: from the first
+                                               row, after a truncate event
 
-Every role of the database may leave one, and conditions are evaluated with the capture's rights: so those lie
-in the log, where only who may write there can leave one.
+Every role of the database may leave one, and the stream does not say whose it is. So what people ask for lies
+in the log, where only who may write there can leave it; and of tables it is believed only where its own
+transaction has published them, which the catalogue knows, or where this capture waits for it (`Awaited`).
 """
 
 from __future__ import annotations
 
 import json
+import uuid
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -33,17 +34,14 @@ from headwater.client.log import Log
 from headwater.client.topics import ensure
 
 REQUEST = "headwater.snapshot"
-Note = Callable[[str, int], None]
+Note = Callable[[str, object], None]
 """Keeps something in the position."""
 
 
 class Asked(NamedTuple):
-    """`tables` empty: all; `has_condition`: which nobody may leave in the database."""
-
     tables: list[str]
-    anew: bool
+    identity: str
     in_log: bool
-    has_condition: bool
 
 
 def parse(content: str) -> Asked | None:
@@ -52,24 +50,61 @@ def parse(content: str) -> Asked | None:
         asked = json.loads(content)
         wanted = [str(name) for name in asked.get("tables", [])]
         "".join(wanted).encode()  # half of a character cannot be sent to the server
-        return Asked(
-            wanted, bool(asked.get("anew")), bool(asked.get("log")), bool(asked.get("where"))
-        )
+        return Asked(wanted, str(asked.get("id", "")), bool(asked.get("log")))
     except NO_REQUEST:
         return None
 
 
-def request(connection: Connection, tables: list[str], *, anew: bool = False) -> None:
-    """Tell the capture that runs, through the database's own log."""
-    _emit(connection, {"tables": tables} | ({"anew": True} if anew else {}))
+def begin_anew(connection: Connection, tables: list[str], identity: str = "") -> None:
+    """At this place of the database's log; without an identity in the transaction that publishes them."""
+    _emit(connection, {"tables": tables} | ({"id": identity} if identity else {}))
 
 
-def request_rows(connection: Connection, config: CaptureConfig, table: str, where: str) -> None:
-    """The condition into our log, and then a word that it is there."""
+def request(
+    connection: Connection, config: CaptureConfig, tables: list[str], where: str | None = None
+) -> None:
+    """Into our log, and then a word through the database's that it is there."""
     with Log(config.bootstrap, config.client) as log:
         ensure(log, in_log.topic(config), 1)
-    in_log.ask(config, [table], where)
+    in_log.ask(config, tables, where)
     _emit(connection, {"log": True})
+
+
+_PUBLISHED_BY = """
+SELECT n.nspname || '.' || c.relname FROM pg_publication_rel r
+JOIN pg_publication p ON p.oid = r.prpubid JOIN pg_class c ON c.oid = r.prrelid
+JOIN pg_namespace n ON n.oid = c.relnamespace WHERE p.pubname = %s AND r.xmin::text = %s
+"""
+
+
+def published_by(connection: Connection, publication: str, xid: int) -> list[str]:
+    """The tables that this transaction has put into it."""
+    with plain():
+        return [row[0] for row in connection.execute(_PUBLISHED_BY, [publication, str(xid)])]
+
+
+class Awaited:
+    """What this capture has asked itself for, at a place of the database's log, and over restarts.
+
+    in the position:  {"awaited": {"5f0c": ["public.orders"]}}
+    """
+
+    def __init__(self, note: Note, position: Position) -> None:
+        self._note = note
+        self._known: dict[str, list[str]] = dict(position.get("awaited", {}))
+
+    def ask(self, connection: Connection, tables: list[str]) -> None:
+        identity = uuid.uuid4().hex
+        begin_anew(connection, tables, identity)
+        self._known = {**self._known, identity: tables}
+        self._note("awaited", self._known)
+
+    def take(self, identity: str) -> list[str]:
+        """The tables that were asked for as that; nothing if it is somebody else's."""
+        tables = self._known.get(identity, [])
+        self._known = {each: found for each, found in self._known.items() if each != identity}
+        self._note("awaited", self._known or None)
+        return tables
 
 
 def _emit(connection: Connection, asked: dict[str, object]) -> None:
@@ -106,8 +141,8 @@ class InLog:
 
     def instead_of(self, tables: list[str]) -> str:
         return (
-            f"{', '.join(tables) or 'a table'} was not read again: its condition was left in the database, "
-            "where every role may leave one; `headwater capture snapshot --where` leaves it in "
+            f"{', '.join(tables) or 'a table'} was not read again: that was asked for in the database, "
+            "where every role may ask; `headwater capture snapshot` leaves it in "
             f"{in_log.topic(self._config)}"
         )
 
@@ -131,10 +166,9 @@ def ask(
             connection.execute(
                 f"SELECT 1 FROM {published[wanted[0]].own_rows} WHERE {where} LIMIT 0".encode()
             )
-    if where is None:
-        request(connection, wanted)
-    else:
-        request_rows(connection, config, wanted[0], where)
+    outbox = outbox_place(config)
+    others = [name for name in published if tuple(name.split(".", 1)) != outbox]
+    request(connection, config, wanted or others, where)
     rows = "" if where is None else f" where {where}"
     asked = ", ".join(wanted) or "all tables"
     return f"asked for {asked}{rows}; it begins while the capture runs"
