@@ -6,7 +6,6 @@ Called by `writer`, which stores them, and by whoever shows them. The topic's la
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 import time
 import uuid
@@ -14,7 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headwater.capture.errors import CaptureFenced, Interrupted, LogRefused, WriterExpired
+from headwater.capture.errors import (
+    CaptureError,
+    CaptureFenced,
+    Interrupted,
+    LogRefused,
+    WriterExpired,
+)
+from headwater.capture.position_records import PartsMissing, Stored, last
 from headwater.client import offsets
 from headwater.client.cluster import EARLIEST, LATEST
 from headwater.client.errors import ClientError
@@ -46,10 +52,6 @@ _FOR_GOOD = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "the user lacks the right: see headwater acls",
 }
 """What the same batch would be told again, however often it is sent; and what to do."""
-
-
-Stored = dict[str, Any]
-"""What the topic holds of a capture: position, run and time."""
 
 
 @dataclass
@@ -92,11 +94,15 @@ def last_stored(settings: Mapping[str, Any], name: str, within: tuple[int, int])
     look = _FIRST_LOOK
     while True:
         begin = max(first, end - look)
-        values = [
-            v for k, v in records_between(settings, POSITIONS, begin, end) if k == name.encode()
-        ]
-        if values or begin == first:
-            return json.loads(values[-1]) if values and values[-1] is not None else None
+        with contextlib.suppress(PartsMissing):
+            found = last(name, records_between(settings, POSITIONS, begin, end))
+            if found is not None or begin == first:
+                return found
+        if begin == first:
+            raise CaptureError(
+                f"the position of {name} in {POSITIONS} is not whole",
+                hint="start again with a new snapshot: headwater capture run NAME --resnapshot",
+            )
         look *= 10
 
 

@@ -58,6 +58,7 @@ class Runner:
         self._guard_every_s = guard_every_s
         self._guarded = 0.0
         self._run = Run()
+        self._ensured: list[str] = []
         self._traced = _traced(config)
         self._throttle = Throttle(config.snapshot_rows_per_second)
         self._stopping = threading.Event()
@@ -95,6 +96,7 @@ class Runner:
     def _attempt(self, until_streaming: bool) -> None:
         config = self._config
         config.announced.reset()
+        self._ensured = []
         writer = Writer(
             config.name,
             config.bootstrap,
@@ -171,12 +173,15 @@ class Runner:
 
     def _ensure_topics(self, source: Source, writer: Writer) -> None:
         config, topics = self._config, source.topics()
+        if topics == self._ensured:  # as with nearly every batch
+            return
         # What is told about all tables must be in one order: one partition.
         ordered = {config.transaction_topic, config.schema_topic}
         writer.ensure_topics((t for t in topics if t in ordered), config.topic_config, 1)
         if config.format == "avro" and config.registry is None:
             writer.ensure_topics([config.avro_topic], {"cleanup.policy": "compact"}, 1)
         writer.ensure_topics(topics, config.topic_config, config.partitions)
+        self._ensured = topics
 
     def _guard(self, source: Source) -> None:
         if isinstance(source, Guarded) and (sentence := source.guard()) is not None:

@@ -1,10 +1,9 @@
 """Into the log, exactly once: a batch and the position behind it, in one Kafka transaction.
 
-Called by `runner`. The positions lie in the compacted topic `__headwater_capture`, one key per capture:
+Called by `runner`. The positions lie in the compacted topic `__headwater_capture` (`position_records`):
 
-    key    the capture's name
-    value  {"position": {…the source's own…}, "run": whose it is, "ts_ms": when it was written}
-           position null: none yet
+    {"position": {…the source's own…}, "run": whose it is, "ts_ms": when it was written}
+    position null: none yet
 
 Invariants:
 - A batch's records and its position must be committed together or not at all.
@@ -24,7 +23,6 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -34,12 +32,12 @@ from headwater.capture import dead_letters, outbox
 from headwater.capture.change import BY_KEY, EVERY_PARTITION, Batch, Position, Record
 from headwater.capture.compacted_topics import CompactedTopics
 from headwater.capture.errors import Interrupted, LogRefused, WriterExpired
+from headwater.capture.position_records import PositionRecords, Stored
 from headwater.capture.positions import (
     POSITIONS,
     TIMEOUT_S,
     TRANSACTION_TIMEOUT_MS,
     Run,
-    Stored,
     decided,
     decided_by_now,
     last_stored,
@@ -73,6 +71,7 @@ class Writer:
         """`stopping`: once it is set, a log that is away is not waited for."""
         self._name = name
         self._run = run or Run()
+        self._position_records = PositionRecords(POSITIONS, name)
         self._stopping = stopping or threading.Event()
         self._settings: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
@@ -133,7 +132,7 @@ class Writer:
 
     def _store(self, bulk: BulkWriter, stored: Stored) -> None:
         bulk.begin()
-        bulk.put(POSITIONS, self._name.encode(), json.dumps(stored).encode(), None, 0)
+        self._put(bulk, self._position_records.of(stored))
         bulk.commit()
 
     def _stored(self, position: Position | None) -> Stored:
@@ -172,16 +171,16 @@ class Writer:
 
     def _write(self, bulk: BulkWriter, batch: Batch) -> None:
         with plainly("the log did not take a batch"):
-            key, value = self._name.encode(), json.dumps(self._stored(batch.position)).encode()
+            behind = self._position_records.of(self._stored(batch.position))
             bulk.settle(batch.records)
             records = self._keyed(bulk, batch)
             small = self._small
             if small is not None and small.takes(records):
-                if small.write([*records, (POSITIONS, key, value, None, 0)]):
+                if small.write([*records, *behind]):
                     return
             bulk.begin()
             self._put(bulk, records, batch.position)
-            bulk.put(POSITIONS, key, value, None, 0)
+            self._put(bulk, behind)
             bulk.commit()
         self._sizes.altered = False
 

@@ -46,6 +46,24 @@ def test_a_new_capture_has_no_position_and_then_the_last_that_was_written(log: B
     third.close()
 
 
+def test_a_position_of_many_tables_is_found_again_behind_thousands_of_others(log: Broker) -> None:
+    tables = {f"public.t{n}": n for n in range(1000)}
+    writer = Writer("large", log.bootstrap)
+    writer.open()
+    writer.write(Batch({"n": 0, "tables": tables}))
+    for n in range(1, 30):
+        writer.write(Batch({"n": n, "tables": {**tables}}))
+    writer.close()
+    other = Writer("noisy", log.bootstrap)
+    other.open()
+    for n in range(1200):
+        other.write(Batch({"n": n}))
+    other.close()
+    again = Writer("large", log.bootstrap)
+    assert again.open() == {"n": 29, "tables": tables}
+    again.close()
+
+
 def test_the_younger_of_two_writers_fences_the_elder(log: Broker) -> None:
     elder, younger = Writer("twice", log.bootstrap), Writer("twice", log.bootstrap)
     elder.open()

@@ -151,7 +151,7 @@ def test_rows_that_are_asked_for_while_it_is_down_are_read_at_the_next_start(
     [
         '{"tables": ["public.t"], "where": "pg_sleep(0) IS NOT NULL"}',
         '{"tables": ["public.t"]}',
-        '{"tables": [], "anew": true}',
+        '{"tables": ["public.t"], "anew": true}',
         '{"tables": ["public.t"], "id": "5f0c"}',
     ],
 )

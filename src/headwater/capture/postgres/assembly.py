@@ -94,11 +94,6 @@ class Assembly:
         return self._in_transaction
 
     @property
-    def xid(self) -> int:
-        """Of the transaction at hand."""
-        return self._xid
-
-    @property
     def waiting(self) -> bool:
         return bool(self._records)
 
@@ -133,7 +128,7 @@ class Assembly:
             raise ValueError("the server began a transaction within another one")
         self._in_transaction = True
         self._ignored = final_lsn < self.lsn
-        self._time_us, self._xid, self._final_lsn = time_us, xid, final_lsn
+        self._time_us, self.xid, self._final_lsn = time_us, xid, final_lsn
         self._identity = f"{xid}:{final_lsn}"
         self._seen = self._order = 0
         self._counts: dict[str, int] = {}
@@ -144,7 +139,7 @@ class Assembly:
         if not self._in_transaction:
             raise ValueError("the server committed a transaction that it had not begun")
         self._in_transaction = False
-        self.recent_xids.append(self._xid)
+        self.recent_xids.append(self.xid)
         if self._ignored:
             return
         for table, where in self._occupancy.doubts():
@@ -347,7 +342,7 @@ class Assembly:
         elif message.transactional:
             self._seen += 1
             if self._seen > self._skip:
-                self.add([self._messages.record(message, self._time_us, self._xid)])
+                self.add([self._messages.record(message, self._time_us, self.xid)])
         elif message.lsn >= self.lsn:
             self.add([self._messages.record(message, time.time_ns() // 1000, None)])
         if not message.transactional and message.lsn >= self.lsn and not self._in_transaction:

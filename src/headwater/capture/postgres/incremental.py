@@ -63,9 +63,8 @@ class Incremental:
         self._publication = admission.name
         self._awaited = awaited = requests.Awaited(assembly.note, position)
         self._members = membership.Members(position.get("members"), admission.begun, awaited)
-        state = position.get("incremental", {})
-        queue = list(state.get("queue", []))
-        self._state: dict[str, Any] = {"queue": queue, "after": state.get("after")}
+        was = position.get("incremental", {})
+        self._state: dict[str, Any] = {"queue": [*was.get("queue", [])], "after": was.get("after")}
         self._window: Window | None = None
         self._touched: set[bytes] = set()
         self._given_up: str | None = None
@@ -131,16 +130,13 @@ class Incremental:
     def _asked(self, asked: requests.Asked, message: LogicalMessage) -> None:
         if asked.in_log:
             self.in_log.begin()
-            return
-        readable, meant = self._readable(), self._awaited.take(asked.identity)
+        meant = self._awaited.take(asked.identity)
         if not meant and message.transactional:
-            xid = self._assembly.xid
-            meant = requests.published_by(self._connection, self._publication, xid)
-        found = [name for name in asked.tables if name in readable and name in meant]
-        if refused := sorted({*(asked.tables or readable)} & {*readable} - {*found}):
-            self._given_up = self.in_log.instead_of(refused)
-        self._begin_anew(found, message.lsn)
-        self.queue([*found])
+            meant = requests.published_by(self._connection, self._publication, self._assembly.xid)
+        known = {*asked.tables} & {*self._readable()}
+        if refused := known - {*meant}:
+            self._given_up = self.in_log.instead_of(sorted(refused))
+        self._begin_anew(sorted(known & {*meant}), message.lsn)
 
     def _readable(self) -> list[str]:
         outbox = outbox_place(self._config)
@@ -158,6 +154,7 @@ class Incremental:
             self._assembly.known.meet(table.collection, table.relation)
             if table.collection in self._assembly.known.schemas:
                 self._assembly.truncate(lsn, self._relations.of_table(table))
+        self.queue([*tables])
 
     def _redefined(self, relation: Relation) -> bool:
         """The table has another key: all its rows are read, those too that were read under the old one."""

@@ -141,7 +141,7 @@ class InLog:
 
     def instead_of(self, tables: list[str]) -> str:
         return (
-            f"{', '.join(tables) or 'a table'} was not read again: that was asked for in the database, "
+            f"{', '.join(tables)} was not read again: that was asked for in the database, "
             "where every role may ask; `headwater capture snapshot` leaves it in "
             f"{in_log.topic(self._config)}"
         )
