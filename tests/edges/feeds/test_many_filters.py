@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from headwater.client.log import Log
+from headwater.edges.caller import SENDER
 from headwater.edges.config import Limits
-from headwater.edges.feeds import bodies, feed
+from headwater.edges.feeds import audience, bodies
 from headwater.edges.feeds.channels import Box, Channel
 from headwater.edges.feeds.hub import Hub
 from headwater.edges.feeds.outbox import Outbox
@@ -25,10 +26,12 @@ from tests.edges.feeds.clients import put
 COUNT = 20
 
 
-async def joined(open_ones: AsyncExitStack, hub: Hub, name: str) -> list[Session]:
+async def joined(
+    open_ones: AsyncExitStack, hub: Hub, name: str, count: int = COUNT
+) -> list[Session]:
     """Sessions that are told what comes, each with a filter of its own."""
     found = []
-    for number in range(COUNT):
+    for number in range(count):
         asked = read(where=[f"n!={number}"])
         opened = hub.session(name, bodies.of_record, asked, SSE)
         session = await open_ones.enter_async_context(opened)
@@ -41,15 +44,16 @@ async def test_others_have_a_turn_between_the_filters_of_one_batch(
     log: Log, topic: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thousand records for as many filters held up everybody for ten seconds."""
-    monkeypatch.setattr(feed, "TURN_S", 0.0)
+    monkeypatch.setattr(audience, "TURN_S", 0.0)
     name, hub = topic(), Hub(log, Limits())
     async with AsyncExitStack() as open_ones:
         sessions = await joined(open_ones, hub, name)
         its, turns = sessions[0]._feed, 0
+        (own,) = its._audiences.values()
         put(log, name, {"n": -1})
-        while not its._is_telling:
+        while not own.is_telling:
             await asyncio.sleep(0)
-        while its._is_telling:
+        while own.is_telling:
             its.beat()  # waits until all have been told
             assert all(
                 each.box.is_empty or "heartbeat" not in str(each.box._chunks) for each in sessions
@@ -114,3 +118,51 @@ async def test_large_values_are_looked_into_beside_the_loop(
     assert looked[0] == {threading.get_ident()}
     assert threading.get_ident() not in looked[1]
     hub.close()
+
+
+async def test_filters_of_one_sender_hold_up_no_other(
+    log: Log, topic: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three hundred filters of one token took three milliseconds of each record that another followed."""
+    monkeypatch.setattr(audience, "HELD_S", 0.01)
+    name, hub, held, kept = topic(), Hub(log, Limits()), asyncio.Event(), []
+    publish = Channel.publish
+
+    async def slow(self: Channel, changes: Any, boxes: Sequence[Box], **words: Any) -> int:
+        if SENDER.get() == "greedy":
+            kept.append(1)
+            await held.wait()
+        return await publish(self, changes, boxes, **words)
+
+    monkeypatch.setattr(Channel, "publish", slow)
+    async with AsyncExitStack() as open_ones:
+        SENDER.set("greedy")
+        (greedy,) = await joined(open_ones, hub, name, 1)
+        SENDER.set("other")
+        (other,) = await joined(open_ones, hub, name, 1)
+        its = other._feed
+        for number in range(audience.WAITING_MAX + 2):
+            put(log, name, {"n": -1 - number})
+            await until(lambda wanted=number + 1: count(other) == wanted)
+        assert kept == [1]
+        assert greedy.box.dropped == audience.SLOW and other.box.dropped is None
+        its.leave(other.box)
+        SENDER.set("greedy")  # alone, it may take its time
+        (greedy,) = await joined(open_ones, hub, name, 1)
+        for number in range(audience.WAITING_MAX + 2):
+            put(log, name, {"n": -100 - number})
+        held.set()
+        await until(lambda: count(greedy) == audience.WAITING_MAX + 2)
+        assert greedy.box.dropped is None
+    hub.close()
+
+
+def count(session: Session) -> int:
+    """Events that wait for the client."""
+    return sum(each[0].count(b"data:") for each in session.box._chunks)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not is_so():
+            await asyncio.sleep(0.01)

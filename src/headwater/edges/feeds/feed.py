@@ -1,16 +1,15 @@
 """One topic and all who follow it: one reader, the last records in memory, channels of clients.
 
-    log ──Follower──▶ publish ──▶ recent, fold ──▶ channels ──▶ the clients' boxes
+    log ──Follower──▶ publish ──▶ recent, fold ──▶ audiences, of each sender ──▶ the clients' boxes
 
 Everything here happens on the event loop. What came is here from one moment on, between two awaits, so a
 client that joins sees exactly what is behind the position at that moment: what came before is in the log or
-in `recent`, what comes after goes to its box. To tell it to all channels may take several turns.
+in `recent`, what comes after goes to its box. To tell it to all may take several turns (`audience`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -19,14 +18,15 @@ from headwater.client import settings
 from headwater.client.errors import BrokerUnreachable, told
 from headwater.client.log import Log
 from headwater.client.records import Range, Record
-from headwater.edges import counts
+from headwater.edges.caller import SENDER
+from headwater.edges.feeds.audience import SLOW, Audience, all_told
 from headwater.edges.feeds.bodies import Body
-from headwater.edges.feeds.channels import DROPPED, Box, Channel, Kind
+from headwater.edges.feeds.channels import DROPPED, Box, Channel
 from headwater.edges.feeds.event_ids import Offsets, text_of
 from headwater.edges.feeds.follower import Batch, Follower
 from headwater.edges.feeds.history import BUILD_BYTES, Piece, Readers
 from headwater.edges.feeds.recent import Recent
-from headwater.edges.feeds.request import Ask, Remembering
+from headwater.edges.feeds.request import Ask
 from headwater.edges.feeds.state import Change, Snapshot, State
 from headwater.edges.feeds.wires import Item, Wire
 from headwater.edges.memory_share import MemoryShare
@@ -38,8 +38,6 @@ RECENT_OFFSETS = 2000
 """How far back the reader begins: clients that come back after a restart of the edges find theirs."""
 STATE_BYTES = 256 * 1024**2
 PATIENCE_S = 15.0
-TURN_S = 0.01
-"""For which channels are told what came, before everybody else has a turn."""
 
 
 @dataclass(frozen=True)
@@ -67,15 +65,14 @@ class Feed:
         self.decoder = decoder
         self._known = decoder.known()
         """For the event loop: the thread that follows the topic has asked for the schemas of what came."""
-        self._for_filters = Remembering(self._known)
         self.position: Offsets = {}
         self.recent = Recent(bounds.recent_bytes)
         self.retention_ms: int | None = None
         """How long a deleted key's last word is kept; None where the topic is not compacted."""
-        self._channels: dict[Kind, Channel] = {}
+        self._audiences: dict[str, Audience] = {}
+        """By sender."""
         self._state = State(topic, bounds.state_bytes, states)
         self._moved = asyncio.Event()
-        self._is_telling = self._is_due = False
         self._follower: Follower | None = None
         self.failure: HeadwaterError | None = None
 
@@ -103,9 +100,9 @@ class Feed:
         if self._follower is not None:
             self._follower.stop()
         self._state.close()
-        for box in self.boxes():
-            box.drop(reason)
-        self._channels.clear()
+        for each in self._audiences.values():
+            each.end(reason)
+        self._audiences.clear()
 
     def fail(self, error: HeadwaterError) -> None:
         """The reader cannot go on: everybody is told why."""
@@ -148,32 +145,32 @@ class Feed:
         if self.failure is not None:
             raise self.failure
         kind = (ask.filter, wire.name, is_state)
-        channel = self._channels.get(kind)
+        sender = SENDER.get()
+        audience = self._audiences.get(sender)
+        if audience is None:
+            audience = Audience(self.topic, sender, self._known, self._id)
+            self._audiences[sender] = audience
+        channel = audience.channels.get(kind)
         if channel is None:
-            tests = ask.tests(self._for_filters)
+            tests = ask.tests(audience.decoder)
             channel = Channel(tests, wire, self._bodied, is_state=is_state)
-            self._channels[kind] = channel
+            audience.channels[kind] = channel
         channel.boxes.add(box)
 
     def leave(self, box: Box) -> None:
-        for kind, channel in list(self._channels.items()):
-            channel.boxes.discard(box)
-            if not channel.boxes:
-                del self._channels[kind]
+        for sender, audience in list(self._audiences.items()):
+            audience.leave(box)
+            if audience.is_empty:
+                del self._audiences[sender]
 
     def boxes(self) -> list[Box]:
-        return [box for channel in self._channels.values() for box in channel.boxes]
+        return [box for each in self._audiences.values() for box in each.boxes()]
 
     # ---- looked at by the hub, every moment ---------------------------------------------------------
 
     def beat(self) -> None:
-        """Once everybody has what came: it says how far they are."""
-        self._is_due = self._is_telling
-        if self._is_telling:
-            return
-        id = text_of(self.position)
-        for channel in self._channels.values():
-            channel.beat(id)
+        for each in self._audiences.values():
+            each.beat()
 
     def drop_stalled(self, slow_s: float) -> None:
         for box in self.boxes():
@@ -189,26 +186,27 @@ class Feed:
         self.position = batch.position
         if batch.items:
             self.recent.add(batch.items)
-            await self._to_channels(self._changes(batch.items))
+            await self._to_all(self._changes(batch.items))
         self._tell_moved()
 
-    async def _to_channels(self, changes: list[Change]) -> None:
-        """A few at a time: each has a filter of its own, which looks at large values in a thread. Who
-        joins meanwhile has what came from `recent`."""
-        knows, turn_s = self._state.is_known, time.monotonic() + TURN_S
+    async def _to_all(self, changes: list[Change]) -> None:
+        """Large values are looked at in a thread. Who joins meanwhile has what came from `recent`."""
         is_much = sum(len(each.record.value or b"") for each, _ in changes) >= LARGE_BYTES
         beside = self.readers.run if is_much else None
-        self._is_telling = True
-        for channel, boxes in [(each, tuple(each.boxes)) for each in self._channels.values()]:
-            told = await channel.publish(changes, boxes, knows_before=knows, beside=beside)
-            counts.went(channel.wire.name, self.topic, told * len(boxes))
-            if time.monotonic() > turn_s:
-                await asyncio.sleep(0)
-                turn_s = time.monotonic() + TURN_S
-        self._is_telling = False
-        if self._is_due:
-            self.beat()
+        self._audiences = {n: each for n, each in self._audiences.items() if not each.is_empty}
+        if len(self._audiences) > 1:
+            self._drop_late()
+        for each in self._audiences.values():
+            each.put(changes, knows=self._state.is_known, beside=beside)
+        await all_told(list(self._audiences.values()))
         self._let_go()
+
+    def _drop_late(self) -> None:
+        """Alone, somebody may take his time; others do not wait for him."""
+        for sender in [sender for sender, each in self._audiences.items() if each.is_full]:
+            late = self._audiences.pop(sender)
+            DROPPED.labels("slow").inc(len(late.boxes()))
+            late.end(SLOW)
 
     def _changes(self, items: list[Item]) -> list[Change]:
         try:
@@ -218,17 +216,17 @@ class Feed:
             return [(item, None) for item in items]
 
     def _drop_state(self, reason: str) -> None:
-        for (_, _, is_state), channel in self._channels.items():
-            for box in channel.boxes if is_state else ():
-                box.drop(reason)
+        for audience in self._audiences.values():
+            for (_, _, is_state), channel in audience.channels.items():
+                for box in channel.boxes if is_state else ():
+                    box.drop(reason)
 
     def _let_go(self) -> None:
-        """Who was dropped gets nothing more, and no longer counts."""
-        for channel in list(self._channels.values()):
-            ended = {box for box in channel.boxes if box.dropped is not None}
-            if ended:
-                DROPPED.labels("slow").inc(len(ended))
-                channel.boxes -= ended
+        for each in self._audiences.values():
+            each.let_go()
+
+    def _id(self) -> str:
+        return text_of(self.position)
 
     def _bodied(self, record: Record) -> bytes:
         return self.body(record, self._known)
