@@ -1,10 +1,10 @@
 """Requests to the capture that runs, from another process: to read tables again.
 
 MySQL and MongoDB have nowhere to leave a message that would reach a reader of their log, and a user who
-may only read could not leave one anyhow; so they lie in our log: topic NAME.requests, partition 0, each
-{"snapshot": [table, …]}, with "where" for some rows of one table. Called by the sources of these two;
-`headwater capture snapshot` asks. How many were seen is in the position, so each is done
-once, also across restarts.
+may only read could not leave one anyhow; so they lie in our log: topic __headwater_NAME_requests, partition
+0, each {"snapshot": [table, …]}, with "where" for some rows of one table. Called by the sources of these two;
+`headwater capture snapshot` asks. How many were seen is in the position, so each is done once, also across
+restarts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ AT_ONCE = 100
 
 
 def topic(config: CaptureConfig) -> str:
-    return f"{config.name}.requests"
+    """Among the log's own: a condition is evaluated with the capture's rights, and whoever may write to its
+    topics, by a token or from a page, may not ask its database what he likes."""
+    return f"__headwater_{config.name}_requests"
 
 
 def _settings(config: CaptureConfig) -> dict[str, Any]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from headwater.capture import requests
+from headwater.capture.config import CaptureConfig
 from headwater.capture.requests import _entries
+from headwater.client.namespace import is_own
 
 
 @pytest.mark.parametrize(
@@ -18,3 +21,8 @@ def test_a_record_that_is_no_request_asks_nothing(content: bytes) -> None:
 def test_a_request_names_tables_and_perhaps_a_condition() -> None:
     assert _entries(b'{"snapshot": ["a", "b"]}') == ["a", "b"]
     assert _entries(b'{"snapshot": ["a"], "where": "n > 1"}') == [{"table": "a", "where": "n > 1"}]
+
+
+def test_requests_lie_where_no_token_of_the_edges_and_no_page_may_write():
+    """Whoever had a token for `shop.*` had a condition of his evaluated with the rights of the capture."""
+    assert is_own(requests.topic(CaptureConfig("shop", "mysql://db")))

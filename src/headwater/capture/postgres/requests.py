@@ -1,7 +1,7 @@
 """Logical messages: what the capture that runs is asked for, through the database's own log (read there by
 `incremental`), and those of others, as records.
 
-{"log": true}                                  look into the topic NAME.requests
+{"log": true}                                  look into the topic __headwater_NAME_requests
 {"tables": ["public.orders"], "id": "5f0c"}    published just now, or with fewer partitions: from the first
                                                row, after a truncate event
 
@@ -113,7 +113,7 @@ def _emit(connection: Connection, asked: dict[str, object]) -> None:
 
 
 class InLog:
-    """The topic NAME.requests: looked into from the first word on that it has something, over restarts."""
+    """Its topic in our log: looked into from the first word on that it has something, over restarts."""
 
     def __init__(self, config: CaptureConfig, note: Note, position: Position) -> None:
         self._config, self._note = config, note
