@@ -6,6 +6,8 @@ they want to go. Only these names are looked at; what a principal may do with a 
 
 from __future__ import annotations
 
+import re
+
 from headwater.client.errors import RequestRefused
 
 KEY_TOPICS = ("__headwater_keys", "headwater.keys")
@@ -23,6 +25,10 @@ ALERTS = "headwater.alerts"
 """What alerts have said, and all that they remember: anybody may read it."""
 
 
+_AGAIN = re.compile(r"(webhooks|alerts)\..+\.again", re.DOTALL)
+"""Of the edges: what lies there is signed and delivered, told or run as if a webhook or a rule had said it."""
+
+
 def is_own(topic: str) -> bool:
     """Whether it belongs to the log."""
     return topic.startswith("__") or topic in (*KEY_TOPICS, SCHEMAS, SINK)
@@ -36,13 +42,19 @@ def is_own_group(group: str) -> bool:
 
 
 def is_ours_to_write(topic: str) -> bool:
-    """Whether records of others have no place there: in the log's own, and among what alerts have said."""
+    """Whether records of strangers have no place there: in the log's own, among what alerts have said, and
+    among what the edges are to deliver again."""
+    return _is_told(topic) or _AGAIN.fullmatch(topic) is not None
+
+
+def _is_told(topic: str) -> bool:
     return is_own(topic) or topic == ALERTS
 
 
 def refuse_own(topic: str) -> None:
-    """Before records go to a topic that somebody else has named: there they would excise, or forget a key."""
-    if is_ours_to_write(topic):
+    """Before records go to a topic that somebody else has named: there they would excise, or forget a key.
+    Dead letters go where they are delivered again."""
+    if _is_told(topic):
         raise RequestRefused(
             f"{topic} is the log's own, and no records are sent there from here",
             hint="name a topic of yours; to remove data there are headwater excise and headwater forget",

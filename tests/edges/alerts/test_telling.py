@@ -218,8 +218,9 @@ def test_what_others_write_among_the_notices_is_set_aside_and_holds_up_nobody(
     dead = f"alerts.{source}.delivery.dead-letters"
     with edges(log.bootstrap, {"alerts": {source: rule}}) as running:
         until(waits_for(log, f"{source}.delivery"), "the alert")
-        said = httpx.post(f"{running.url}/topics/headwater.alerts", json={"alert": source})
-        assert said.status_code == 403
+        for name in ("headwater.alerts", f"alerts.{source}.delivery.again"):
+            said = httpx.post(f"{running.url}/topics/{name}", json={"alert": source})
+            assert said.status_code == 403
         put(log, "headwater.alerts", [{"alert": source}], source)  # as who may write in the log can
         until(lambda: end_of(log, dead) == 1, "the dead letter")
         put(log, source, [1, 2])
