@@ -66,3 +66,13 @@ def test_avro_is_shown_searched_and_never_an_error(log, shop):
     assert [r.offset for r in by_field.records] == [4, 0]
     by_word = search(log, shop, Filter(grep="first"), decoder)
     assert [r.offset for r in by_word.records] == [6, 4, 0]
+
+
+def test_schemas_that_anybody_may_have_put_aside_have_a_bound(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("headwater.browse.decoder.PUT_ASIDE_MAX", 50)
+    decoder = Decoder()
+    schema = json.dumps({"type": "record", "name": "r", "fields": []})
+    decoder._learn(json.dumps({"id": -1, "schema": schema, "doc": "x" * 300_000}).encode())
+    for number in range(60):
+        decoder._learn(json.dumps({"id": number, "schema": schema}).encode())
+    assert set(decoder._schemas) == set(range(50))

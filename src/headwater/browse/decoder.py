@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 SUFFIX = ".avro-schemas"
 BY_SCHEMA = ("avro", "protobuf", "json-schema")
 _AGAIN_S = 5.0
+PUT_ASIDE_MAX, PUT_ASIDE_BYTES_MAX = 5_000, 256 * 1024
+"""Schemas that a capture without a registry has put aside, and the length of one."""
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -163,14 +165,23 @@ class Decoder:
         return sorted(found, key=lambda name: not topic.startswith(name.removesuffix(SUFFIX)))
 
     def _load(self, log: Log, name: str) -> None:
-        for records in reading.read(log, name, log.ranges(name)):
+        held, left = log.ranges(name), PUT_ASIDE_MAX
+        for records in reading.read(
+            log, name, {p: (max(a, b - left), b) for p, (a, b) in held.items()}
+        ):
             for record in records:
                 if record.value is not None:
                     self._learn(record.value)
+            left -= len(records)
+            if left <= 0:
+                return
 
     def _learn(self, value: bytes) -> None:
+        """Whoever may make a topic of such a name may have left any number there."""
         from headwater.schemas.values.avro import AvroCodec
 
+        if len(value) > PUT_ASIDE_BYTES_MAX or len(self._schemas) >= PUT_ASIDE_MAX:
+            return
         try:
             said = json.loads(value)
             self._schemas[said["id"]] = AvroCodec(said["schema"])

@@ -26,7 +26,7 @@ ALERTS = "headwater.alerts"
 
 
 _AGAIN = re.compile(r"(webhooks|alerts)\..+\.again", re.DOTALL)
-"""Of the edges: what lies there is signed and delivered, told or run as if a webhook or a rule had said it."""
+"""Of the edges: what lies there is signed and sent, told or run as if a webhook or a rule had said it."""
 
 
 def is_own(topic: str) -> bool:
