@@ -35,10 +35,10 @@ def is_own(topic: str) -> bool:
 
 
 def is_own_group(group: str) -> bool:
-    """Whether its position is that of a webhook, a bridge or an alert of the edges, of a sink or of a replay:
-    who is a member of it takes their records or keeps them from committing, and by a commit of his own they
-    are never delivered."""
-    return group.startswith(("__", "headwater.", "headwater-sink-", "headwater-replay."))
+    """Whether its position is that of a webhook, a bridge or an alert of the edges, of a query, a sink or a
+    replay: who is a member of it takes their records or keeps them from committing, and by a commit of his own
+    they are never delivered, or a view counts as further than it is."""
+    return group.startswith(("__", "headwater.", "headwater-"))
 
 
 def is_ours_to_write(topic: str) -> bool:
