@@ -128,6 +128,7 @@ def test_every_name_that_headwater_uses_is_in_the_table() -> None:
     assert used
     unknown = {name for name in used if name != CATALOGUE and internal_topics.find(name) is None}
     assert unknown == set()
+    assert internal_topics.find("__headwater_shop_requests") is not None
     assert internal_topics.find("__headwater_shop_keys") is not None
 
 

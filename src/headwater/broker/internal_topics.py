@@ -55,8 +55,7 @@ KAFKAS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
 INTERNAL = KAFKAS | {HEALTH, CHANGES}
 """Those that clients are told are internal: they speak of this broker, and patterns, copies to another
 cluster and people who list topics pass them over."""
-TESTIMONY = frozenset({AUDIT, CHANGES, EDGE_CHANGES})
-"""Who did what: nobody takes it away before its time."""
+TESTIMONY = frozenset({AUDIT, CHANGES, EDGE_CHANGES})  # nobody takes it away before its time
 NEVER_TOPICS = frozenset({CATALOGUE, CLUSTER_METADATA})
 NEVER_CUT = frozenset({CATALOGUE, CONSUMER_OFFSETS, TRANSACTION_STATE, AUDIT})
 """Nothing is ever deleted from their front."""
@@ -186,13 +185,14 @@ TABLE: Mapping[str, ReservedTopic] = {
         defaults=lambda _: {"cleanup.policy": "delete", "retention.ms": str(_WEEK_MS)},
     ),
 }
-_KEYS = re.compile(r"__headwater_[a-zA-Z0-9._-]+_keys")
-_EDGES = ReservedTopic("edges: keys under which something was written", True)
+_OF_SOMEBODY = re.compile(r"__headwater_[a-zA-Z0-9._-]+_(keys|requests)")
+_BY_END = {"keys": ReservedTopic("edges", True), "requests": ReservedTopic("captures", True)}
 
 
 def find(name: str) -> ReservedTopic | None:
     """The row of a topic; None: it is nobody's but its users'."""
-    return TABLE.get(name) or (_EDGES if _KEYS.fullmatch(name) else None)
+    found = _OF_SOMEBODY.fullmatch(name)
+    return TABLE.get(name) or (None if found is None else _BY_END[found[1]])
 
 
 def why_not(name: str) -> str | None:

@@ -36,8 +36,8 @@ def is_own(topic: str) -> bool:
 
 def is_own_group(group: str) -> bool:
     """Whether its position is that of a webhook, a bridge or an alert of the edges, of a query, a sink or a
-    replay: who is a member of it takes their records or keeps them from committing, and by a commit of his own
-    they are never delivered, or a view counts as further than it is."""
+    replay: who is a member of it takes their records or keeps them from committing, and by a commit of his
+    own they are never delivered, or a view counts as further than it is."""
     return group.startswith(("__", "headwater.", "headwater-"))
 
 

@@ -164,7 +164,7 @@ def test_a_group_and_its_topics_need_their_scopes(client: Clients, topic: Callab
         said = client(name).post("/consumers/bob-group", json={})
         assert (said.status_code, said.json()["error_code"]) == (403, 403)
     ann = client("ann")
-    # A commit there, and it delivers nothing of that, or a view counts as further; a member, and the sink waits.
+    # A commit there, and it delivers nothing of that, or a view counts as further; a member: a sink waits.
     for kind in (".webhook.", ".bridge.", ".alert.", "-sink-", "-replay.", "-"):
         said = ann.post(f"/consumers/headwater{kind}shop", json={})
         assert (said.status_code, said.json()["error_code"]) == (403, 403)
