@@ -77,6 +77,15 @@ class Browser:
             if heard == "2":
                 self.socket.send("3")
 
+    def listener(self, kind: str) -> dict[str, object]:
+        """An event of the page as a whole."""
+        found = re.search(rf'"type":"{kind}"[^{{}}]*?"listener_id":"([^"]+)"|'
+                          rf'"listener_id":"([^"]+)"[^{{}}]*?"type":"{kind}"', self.html)  # fmt: skip
+        assert found is not None
+        element = re.findall(r'"(\d+)":\{', self.html[: found.start()])[-1]
+        own = {"client_id": self.page, "id": int(element)}
+        return {**own, "listener_id": found[1] or found[2]}
+
     def click_on_colours(self) -> dict[str, object]:
         """The event of the button that goes on to light, then to dark."""
         element = re.search(r'"(\d+)":\{[^{}]*"props":\{[^{}]*"icon":"brightness_auto"', self.html)
@@ -130,6 +139,27 @@ def test_what_a_browser_tells_of_itself_is_not_logged_and_odd_events_are_not_hea
 def flood(socket: ClientConnection) -> None:
     for _ in range(100):
         socket.send("42" + "x" * (PAGES.message_bytes // 2))
+
+
+@pytest.mark.parametrize("kind", ["sub_pages_open", "sub_pages_navigate"])
+def test_an_address_without_end_is_not_looked_for(site: str, kind: str) -> None:
+    """Of 240,000 words each beginning was tried as each page's address, while everybody waited for hours."""
+    with Browser(site, 1).open() as mine, Browser(site, 2).open() as other:
+        for path in ("/a" * 240_000, "/topics?" + "a" * 400_000, "/parts", 7, ["/"], None):
+            mine.say("event", {**mine.listener(kind), "args": [json.dumps(path)]})
+        other.say("event", other.click_on_colours())
+        other.until(LIGHT)
+        mine.say("event", mine.click_on_colours())
+        mine.until(LIGHT)
+
+
+def test_a_request_for_an_address_without_end_is_refused(site: str) -> None:
+    place = urlsplit(site)
+    for path, status in (("/a" * 5_000, 414), ("/topics/" + "a" * 500, 200)):
+        connection = HTTPConnection(place.hostname or "", place.port, timeout=60)
+        connection.request("GET", path)
+        assert connection.getresponse().status == status
+        connection.close()
 
 
 def test_a_browser_that_sends_without_end_is_cut_off(site: str) -> None:

@@ -32,6 +32,8 @@ from headwater.console.sessions import Visitor
 STATIC = Path(__file__).parent / "static"
 # A browser that was cut off for less gets its page back as it was.
 RECONNECT_S = 10.0
+ADDRESS_MAX, SLASHES_MAX = 16 * 1024, 64
+"""Characters with what is asked for, and steps of the path."""
 
 
 def make_app(
@@ -198,10 +200,16 @@ def _theme_button(theme: str) -> None:
 class _Pages(ui.sub_pages):
     """Addresses to pages; what is not there is said in plain words."""
 
+    def _find_matching_path(self) -> Any:
+        # Each beginning of it is tried as each page's: browsers send what they like, also later.
+        path = self._router.current_path
+        is_one = isinstance(path, str) and len(path) <= ADDRESS_MAX
+        return super()._find_matching_path() if is_one and path.count("/") <= SLASHES_MAX else None
+
     def _render_404(self) -> None:
         elements.heading("Not here")
         elements.absent(
-            f"The console has no page at {urlsplit(self._router.current_path).path}.",
+            f"The console has no page at {urlsplit(str(self._router.current_path)[:200]).path}.",
             "The navigation shows what there is.",
             icon="travel_explore",
         )

@@ -42,6 +42,8 @@ STANDS = "headwater.session.stands"
 """Asks whether it still does."""
 LOOK_S = 2.0
 """Between two looks at whether the session of an open websocket still stands."""
+PATH_MAX = 4_096
+"""Characters; what lies behind looks through its path again and again, and logs it."""
 _REFUSED = 4403  # of a websocket: the range for applications
 _HEADERS = {
     "x-frame-options": "DENY",
@@ -138,6 +140,8 @@ class Guard:
             answer = PlainTextResponse(
                 "Refused: this request does not come from the console.\n", 403
             )
+        elif len(scope["path"]) > PATH_MAX:
+            answer = PlainTextResponse("No page has an address of that length.\n", 414)
         elif scope["path"] == "/healthz":
             answer = JSONResponse({"ok": True})
         elif self._login is not None and self._login.is_mine(scope["path"]):
