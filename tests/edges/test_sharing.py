@@ -210,7 +210,7 @@ _SHARED = {  # where something waits, and why nobody waits there for a stranger
     "bridges/mqtt.py": "of one bridge",
     "bridges/runner.py": "of one bridge",
     "bulk.py": "senders take turns (turns)",
-    "feeds/audience.py": "a line for each sender",
+    "feeds/channels.py": "a line for each sender",
     "feeds/follower.py": "of one topic",
     "feeds/outbox.py": "of one client",
     "feeds/recent.py": "of one topic",

@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 from fastapi import FastAPI
 from nicegui import PageArguments, ui
 from nicegui import app as nicegui_app
+from nicegui.page_arguments import RouteMatch
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
@@ -200,7 +201,7 @@ def _theme_button(theme: str) -> None:
 class _Pages(ui.sub_pages):
     """Addresses to pages; what is not there is said in plain words."""
 
-    def _find_matching_path(self) -> Any:
+    def _find_matching_path(self) -> RouteMatch | None:
         # Each beginning of it is tried as each page's: browsers send what they like, also later.
         path = self._router.current_path
         is_one = isinstance(path, str) and len(path) <= ADDRESS_MAX

@@ -14,7 +14,7 @@ import pytest
 from headwater.client.log import Log
 from headwater.edges.caller import SENDER
 from headwater.edges.config import Limits
-from headwater.edges.feeds import audience, bodies
+from headwater.edges.feeds import bodies, channels
 from headwater.edges.feeds.channels import Box, Channel
 from headwater.edges.feeds.hub import Hub
 from headwater.edges.feeds.outbox import Outbox
@@ -44,16 +44,16 @@ async def test_others_have_a_turn_between_the_filters_of_one_batch(
     log: Log, topic: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thousand records for as many filters held up everybody for ten seconds."""
-    monkeypatch.setattr(audience, "TURN_S", 0.0)
+    monkeypatch.setattr(channels, "TURN_S", 0.0)
     name, hub = topic(), Hub(log, Limits())
     async with AsyncExitStack() as open_ones:
         sessions = await joined(open_ones, hub, name)
         its, turns = sessions[0]._feed, 0
         (own,) = its._audiences.values()
         put(log, name, {"n": -1})
-        while not own.is_telling:
+        while not own.is_busy:
             await asyncio.sleep(0)
-        while own.is_telling:
+        while own.is_busy:
             its.beat()  # waits until all have been told
             assert all(
                 each.box.is_empty or "heartbeat" not in str(each.box._chunks) for each in sessions
@@ -124,7 +124,7 @@ async def test_filters_of_one_sender_hold_up_no_other(
     log: Log, topic: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three hundred filters of one token took three milliseconds of each record that another followed."""
-    monkeypatch.setattr(audience, "HELD_S", 0.01)
+    monkeypatch.setattr(channels, "HELD_S", 0.01)
     name, hub, held, kept = topic(), Hub(log, Limits()), asyncio.Event(), []
     publish = Channel.publish
 
@@ -141,18 +141,18 @@ async def test_filters_of_one_sender_hold_up_no_other(
         SENDER.set("other")
         (other,) = await joined(open_ones, hub, name, 1)
         its = other._feed
-        for number in range(audience.WAITING_MAX + 2):
+        for number in range(channels.WAITING_MAX + 2):
             put(log, name, {"n": -1 - number})
             await until(lambda wanted=number + 1: count(other) == wanted)
         assert kept == [1]
-        assert greedy.box.dropped == audience.SLOW and other.box.dropped is None
+        assert greedy.box.dropped == channels.SLOW and other.box.dropped is None
         its.leave(other.box)
         SENDER.set("greedy")  # alone, it may take its time
         (greedy,) = await joined(open_ones, hub, name, 1)
-        for number in range(audience.WAITING_MAX + 2):
+        for number in range(channels.WAITING_MAX + 2):
             put(log, name, {"n": -100 - number})
         held.set()
-        await until(lambda: count(greedy) == audience.WAITING_MAX + 2)
+        await until(lambda: count(greedy) == channels.WAITING_MAX + 2)
         assert greedy.box.dropped is None
     hub.close()
 

@@ -2,8 +2,7 @@
 
     topic_routes, views.routes   what is asked for          session     one client, from first event to last
     transport                    the two ways out           hub, feed   one reader per topic, for all clients
-    request, event_ids           the words of a request     audience    all of one sender, at his own pace
-    channels, outbox             who gets what, in bounds
+    request, event_ids           the words of a request     channels, outbox   who gets what, within bounds
     follower, history            the log, now and before    recent, state   what is kept in memory
     wires, bodies                events as bytes            views       a view's changes as a topic
 

@@ -4,7 +4,7 @@
 
 Everything here happens on the event loop. What came is here from one moment on, between two awaits, so a
 client that joins sees exactly what is behind the position at that moment: what came before is in the log or
-in `recent`, what comes after goes to its box. To tell it to all may take several turns (`audience`).
+in `recent`, what comes after goes to its box. To tell it to all may take several turns (`channels`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from headwater.client.errors import BrokerUnreachable, told
 from headwater.client.log import Log
 from headwater.client.records import Range, Record
 from headwater.edges.caller import SENDER
-from headwater.edges.feeds.audience import SLOW, Audience, all_told
 from headwater.edges.feeds.bodies import Body
-from headwater.edges.feeds.channels import DROPPED, Box, Channel
+from headwater.edges.feeds.channels import DROPPED, SLOW, Audience, Box, Channel, all_told
 from headwater.edges.feeds.event_ids import Offsets, text_of
 from headwater.edges.feeds.follower import Batch, Follower
 from headwater.edges.feeds.history import BUILD_BYTES, Piece, Readers
