@@ -9,20 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from headwater.log.producers import Producer
-
 BLOCK = 1000
 KEY = "producer-ids"
 JUMP = 1_000_000
 """Ids that may have been given without a trace: left out where the catalogue was lost."""
-MADE_UP = 1 << 62
-"""From here on it is a client's invention: no broker comes that far."""
-
-
-def is_proven(known: Producer) -> bool:
-    """Whether this id and epoch come from the coordinator: they wrote in a transaction, or it wrote their
-    marker. Of plain batches they are whatever a client says."""
-    return known.transaction_start >= 0 or known.coordinator_epoch >= 0 or not known.packed
+MADE_UP = 1 << 48
+"""From here on it is a client's invention, unless it is proven to be none: no broker comes that far."""
 
 
 def end_beyond(highest: int) -> int:

@@ -107,9 +107,19 @@ class Producer:
     timestamp: int = -1
     """When it wrote last, by the broker's clock; of what is replayed, by its records'."""
     coordinator_epoch: int = -1
-    """Of its last marker; -1 if there was none, or a plain batch has brought a newer epoch since."""
+    """Of its last marker; -1 if there was none, or a plain batch has come since."""
     transaction_start: int = -1
     """First offset of the transaction that is open, or -1."""
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether id and epoch come from the coordinator: they wrote in a transaction, or it wrote their
+        marker. Of plain batches they are whatever a client says."""
+        return self.transaction_start >= 0 or self.coordinator_epoch >= 0 or not self.packed
+
+    def yields_to(self, header: BatchHeader) -> bool:
+        """To one for whom the coordinator speaks: what anybody may have written is no past of his."""
+        return header.is_transactional and not self.is_proven
 
     @property
     def stored(self) -> tuple[Stored, ...]:
@@ -142,7 +152,7 @@ class Producers:
         Raises FencedEpoch, OutOfOrderSequence or NotTransactional.
         """
         producer = self.by_id.get(header.producer_id)
-        if producer is None or producer.epoch == _NO_EPOCH:
+        if producer is None or producer.epoch == _NO_EPOCH or producer.yields_to(header):
             return None  # as Kafka: a producer whose past is gone may go on where it is
         if header.producer_epoch < producer.epoch:
             raise FencedEpoch(
@@ -180,7 +190,7 @@ class Producers:
         producer = self.by_id.get(producer_id)
         if producer is None:
             return
-        if epoch < producer.epoch:
+        if epoch < producer.epoch and producer.is_proven:
             raise FencedEpoch(
                 f"producer {producer_id} has epoch {producer.epoch} now, "
                 f"this marker is for epoch {epoch}"
@@ -250,11 +260,10 @@ class Producers:
         and whoever stamps them in the future is not remembered for ever.
         """
         producer = self._known(header.producer_id)
-        if producer.epoch != header.producer_epoch:
-            producer.epoch = header.producer_epoch
-            producer.packed = b""
-            if not header.is_transactional:
-                producer.coordinator_epoch = -1
+        if producer.epoch != header.producer_epoch or producer.yields_to(header):
+            producer.epoch, producer.packed = header.producer_epoch, b""
+        if not header.is_transactional:
+            producer.coordinator_epoch = -1
         sequences = header.base_sequence, header.last_sequence
         offsets = base_offset, base_offset + header.last_offset_delta
         stored = _STORED.pack(*sequences, *offsets, header.max_timestamp)
@@ -274,8 +283,7 @@ class Producers:
             return -1  # it ends nothing here
         producer = self._known(header.producer_id)
         if producer.epoch != header.producer_epoch:
-            producer.epoch = header.producer_epoch
-            producer.packed = b""
+            producer.epoch, producer.packed = header.producer_epoch, b""
         start, producer.transaction_start = producer.transaction_start, -1
         producer.timestamp = now_ms if now_ms >= 0 else header.max_timestamp
         producer.coordinator_epoch = coordinator_epoch
@@ -377,21 +385,13 @@ class Producers:
             return None
         found = cls()
         for row in sorted(_ENTRY.iter_unpack(data[head:]), key=lambda row: int(row[-1])):
-            found._restore(*row)
+            found._restore(row)
         found._trim()
         return found
 
-    def _restore(
-        self,
-        producer_id: int,
-        epoch: int,
-        last_sequence: int,
-        last_offset: int,
-        offset_delta: int,
-        timestamp: int,
-        coordinator_epoch: int,
-        transaction_start: int,
-    ) -> None:
+    def _restore(self, row: tuple[int, ...]) -> None:
+        producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp, *others = row
+        coordinator_epoch, transaction_start = others
         producer = Producer(epoch, timestamp=timestamp, coordinator_epoch=coordinator_epoch)
         if last_sequence >= 0:
             first = (last_sequence - offset_delta) % _SEQUENCES

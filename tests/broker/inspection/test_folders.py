@@ -117,6 +117,20 @@ def test_an_id_that_a_client_has_made_up_is_no_proof_that_the_catalogue_is_behin
     assert not checked(data).wrong
 
 
+def test_a_made_up_id_takes_no_ids_away_where_the_catalogue_is_mended(data: Path) -> None:
+    """The next ones are given beyond all that may have been: not beyond whatever a client says."""
+    made_up = 10**18
+    with serving(data) as broker, broker.wire() as wire:
+        broker.create("t")
+        stranger = batch([(None, b"v")], producer=(made_up, 0, 0))
+        assert produce(wire, "t", stranger).error_code is ErrorCode.none
+        held = Transactor(wire, "one").init().id
+        broker.run(broker.broker.catalogue._write("producer-ids", {"next": 0}))
+    assert mended(data)
+    with serving(data) as broker:
+        assert held < broker.run(broker.broker.catalogue.producer_ids.next()) < made_up
+
+
 def test_an_id_that_wrote_in_a_transaction_is_proof_though_no_value_names_it(data: Path) -> None:
     for number in range(3):
         with serving(data) as broker, broker.wire() as wire:

@@ -11,6 +11,7 @@ import pytest
 
 from headwater.log.files import Files
 from tests.broker.disks import HandDisk
+from tests.broker.inspection.world import checked
 from tests.broker.serving import serving
 from tests.compat.asking import fetch, produce
 from tests.compat.batches import batch, read_batches
@@ -210,3 +211,49 @@ def test_a_strangers_plain_batch_ends_no_transaction_of_another_topic(
         one.write("t", b"second")
         one.end()
         assert committed(wire, 0) == [b"first", b"second"]
+
+
+def test_a_marker_takes_no_strangers_epoch_and_proves_none(data: Path) -> None:
+    """In a topic that both may write to: the partition is added, and the stranger writes first."""
+    with serving(data, NEVER) as broker, broker.wire() as wire:
+        broker.create("t")
+        broker.create("chat")
+        one = Transactor(wire, "one", version=1).init()
+        Transactor.retried(lambda: one.add("chat", 0))
+        stranger = batch([(None, b"v")], producer=(one.id, 32_000, 0))
+        assert produce(wire, "chat", stranger).error_code is ErrorCode.none
+        one.end()
+        one.write("t", b"first")
+    with serving(data, NEVER) as broker, broker.wire() as wire:
+        one.wire = wire
+        one.write("t", b"second")
+        one.end()
+        assert committed(wire, 0) == [b"first", b"second"]
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 32_000])
+@pytest.mark.parametrize("was_there", [False, True])
+def test_what_a_stranger_writes_in_the_same_topic_keeps_no_transaction_out(
+    data: Path, was_there: bool, ahead: int
+) -> None:
+    """Nor is a transaction's batch taken for a repetition of the stranger's, whatever its numbers."""
+    with serving(data, NEVER) as broker, broker.wire() as wire:
+        broker.create("t")
+        one = Transactor(wire, "one", version=1).init()
+        written = [b"before"] if was_there else []
+        for value in written:
+            one.write("t", value)
+            one.end()
+        first = one.sequences.get(("t", 0), 0) if not ahead else 0
+        stranger = batch([(b"k", b"v")], producer=(one.id, one.epoch + ahead, first))
+        assert produce(wire, "t", stranger).error_code is ErrorCode.none
+        one.write("t", b"after")
+        one.end()
+        expected = [*written, b"v", b"after"]
+        assert committed(wire, 0) == expected
+    with serving(data, NEVER) as broker, broker.wire() as wire:
+        one.wire = wire
+        one.write("t", b"last")
+        one.end()
+        assert committed(wire, 0) == [*expected, b"last"]
+    assert not checked(data).wrong

@@ -125,7 +125,7 @@ class Facts:
     began: dict[int, Began] = field(default_factory=dict)
     hidden: list[Hidden] = field(default_factory=list)
     producer_id_max: int = -1
-    """Of all that wrote here, below `MADE_UP`."""
+    """Of all that wrote here, without those from `MADE_UP` on that are not proven."""
     proven_id_max: int = -1
     """Of those that no client can have made up."""
     decisions: Decisions = field(default_factory=Decisions)
@@ -138,11 +138,10 @@ class Facts:
 
     def has_producer(self, producer_id: int, *, proven: bool) -> None:
         """Anybody may write an id of his own making: the largest are no broker's."""
-        if producer_id >= MADE_UP:
-            return
-        self.producer_id_max = max(self.producer_id_max, producer_id)
         if proven:
             self.proven_id_max = max(self.proven_id_max, producer_id)
+        if proven or producer_id < MADE_UP:
+            self.producer_id_max = max(self.producer_id_max, producer_id)
 
     def leave_unread(self, limit: int | None) -> None:
         """A segment could not be read; the next one begins at `limit`, if there is one."""

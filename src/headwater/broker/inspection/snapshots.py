@@ -13,7 +13,6 @@ from headwater.broker.inspection.facts import Facts
 from headwater.broker.inspection.findings import Finding, Severity
 from headwater.broker.inspection.remedy import MoveAside
 from headwater.broker.inspection.segments import unreadable
-from headwater.broker.producer_ids import is_proven
 from headwater.log import extent
 from headwater.log.files import Files
 from headwater.log.producers import Producers
@@ -68,7 +67,7 @@ class Snapshots:
                 )
                 continue
             for producer_id, known in found.by_id.items():
-                self.facts.has_producer(producer_id, proven=is_proven(known))
+                self.facts.has_producer(producer_id, proven=known.is_proven)
             self.offsets.append(offset)
 
     def believed(self, is_clean: bool) -> int:

@@ -21,7 +21,6 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.internal_topic import Staged
 from headwater.broker.partition import Partition
-from headwater.broker.producer_ids import is_proven
 from headwater.broker.transactions import transitions
 from headwater.broker.transactions.markers import Marker, Markers
 from headwater.broker.transactions.state_manager import Overtaken, StateManager
@@ -98,7 +97,7 @@ class HangingTransactions:
         newest: dict[str, int] = {}
         open_in: dict[str, set[TopicPartition]] = {}
         for known, partition, found in self._seen(owners):
-            if found.epoch > known.epoch and is_proven(found):
+            if found.epoch > known.epoch and found.is_proven:
                 newest[known.id] = max(found.epoch, newest.get(known.id, NO_EPOCH))
                 if found.transaction_start >= 0:
                     open_in.setdefault(known.id, set()).add((partition.topic, partition.number))

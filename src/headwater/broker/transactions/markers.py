@@ -68,7 +68,7 @@ class Markers:
 
         `strict`: the marker's epoch must be higher than any the partition knows of the producer.
         `decided`: by the coordinator, and durable; no epoch that a partition has seen keeps it from being
-        written, it is raised to that one.
+        written, it is raised to that one if the coordinator has given it out, and counts as newer if not.
         """
         wanted = list(dict.fromkeys(partitions))
         staged: list[asyncio.Future[None] | ErrorCode] = []
@@ -117,7 +117,7 @@ class Markers:
         if partition is None:
             return self._absence(topic, number)
         known = partition.log.producers.by_id.get(marker.producer_id)
-        if decided and known is not None:
+        if decided and known is not None and known.is_proven:
             marker = marker.raised_to(known.epoch, known.coordinator_epoch)
         try:
             partition.log.producers.check_marker(
