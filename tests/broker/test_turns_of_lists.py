@@ -11,14 +11,16 @@ from kio.index import load_request_schema
 
 from headwater.broker.groups.offsets import OffsetValue
 from headwater.broker.registry import load_apis
-from headwater.broker.security.acls import Acl
+from headwater.broker.security.acls import EVERYBODY, Acl
+from headwater.broker.security.authorizer import _name
 from headwater.broker.transactions.transaction import Transaction
 from tests.broker.serving import Serving, serving
 from tests.broker.test_turns_of_apis import FEW, MANY, longest_turn
 from tests.compat.wire import build
 
 LIST_GROUPS, LIST_TRANSACTIONS, OFFSET_FETCH, DESCRIBE_ACLS, DELETE_ACLS = 16, 66, 9, 29, 31
-DESCRIBE_LOG_DIRS = 35
+DESCRIBE_LOG_DIRS, INIT_PRODUCER_ID = 35, 22
+WRITE, DENY, ALLOW = 4, 2, 3
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "",
@@ -38,6 +40,7 @@ ASKED: dict[int, dict[str, Any]] = {
     OFFSET_FETCH: {"groups": [{"group_id": "g0", "member_epoch": -1, "topics": None}]},
     DESCRIBE_ACLS: EVERY,
     DELETE_ACLS: {"filters": [{**EVERY, "principal_filter": "User:nobody"}]},
+    INIT_PRODUCER_ID: {"transactional_id": None, "producer_id": -1, "producer_epoch": -1},
 }
 
 
@@ -60,8 +63,10 @@ def fill(broker: Serving, count: int) -> None:
         offsets.count((f"t{number % 3}", number), OffsetValue(5, -1, "", 0))
         transactions[f"x{number}"] = Transaction(f"x{number}", number)
         if broker.broker.authorizer is not None:
-            acl = Acl(2, f"name{number}", 3, "User:ann", "*", 3, 3)
-            broker.broker.authorizer.acls.add(acl)
+            ann = Acl(2, f"name{number}", 3, "User:ann", "*", 3, 3)
+            allowed = Acl(2, f"name{number}", 3, EVERYBODY, "*", WRITE, ALLOW)
+            for acl in (ann, allowed, allowed._replace(permission=DENY)):
+                broker.broker.authorizer._apply(_name(acl), {})
 
 
 @pytest.mark.parametrize("key", sorted(ASKED))

@@ -26,12 +26,12 @@ from headwater.broker.security.acls import (
     OPERATIONS,
     Acl,
     AclTable,
+    Denials,
     Filter,
     Operation,
     Permission,
     ResourceType,
     decide,
-    somewhere,
 )
 from headwater.broker.settings import Settings
 from headwater.broker.slices import in_turns, pieces
@@ -41,6 +41,8 @@ logger = logging.getLogger("headwater.security")
 KIND = "acl"
 REMEMBERED_MAX = 20_000
 NAME_MAX = 300
+SOMEWHERE = "\0somewhere"
+"""Remembered as the name of any resource."""
 SORTED_AT_ONCE = 2_000
 
 
@@ -79,7 +81,7 @@ class Authorizer:
             self.acls.remove(acl)
         else:
             self.acls.add(acl)
-        self._remembered.clear()
+        self._remembered = {}  # another one: what is still being decided is of the past
 
     # ---- decisions -------------------------------------------------------------------------------
 
@@ -109,16 +111,48 @@ class Authorizer:
             return not self.acls.speaks_of(kind, name)
         return said is True
 
-    def allows_somewhere(
-        self, principal: str, host: str, operation: Operation, kind: ResourceType
+    async def allows_somewhere(
+        self,
+        principal: str,
+        host: str,
+        operation: Operation,
+        kind: ResourceType,
+        monotonic: Callable[[], float],
     ) -> bool:
-        """Whether there is any resource of this type with which the principal may do this."""
+        """Whether there is any resource of this type with which the principal may do this. All that speaks
+        to it is looked at: others are served in between."""
         if principal in self._super:
             return True
         if self._everyone and self.allows(principal, host, operation, kind, "\0nobody's"):
             return True
-        acls = (acl for acl in self.acls if acl.resource_type == kind)
-        return somewhere(acls, principal, host, operation)
+        remembered, key = self._remembered, (principal, host, operation, kind, SOMEWHERE)
+        if key not in remembered:
+            if len(remembered) >= REMEMBERED_MAX:
+                remembered.clear()
+            remembered[key] = await self._look_somewhere(
+                principal, host, operation, kind, monotonic
+            )
+        return remembered[key]
+
+    async def _look_somewhere(
+        self,
+        principal: str,
+        host: str,
+        operation: Operation,
+        kind: ResourceType,
+        monotonic: Callable[[], float],
+    ) -> bool:
+        allowing, denials = [], Denials()
+        async for acl in in_turns(self.acls.speaking(kind, principal), monotonic):
+            if acl.speaks_to(principal, host) and acl.operation in (operation, Operation.ALL):
+                if acl.permission == Permission.DENY:
+                    denials.add(acl)
+                else:
+                    allowing.append(acl)
+        async for acl in in_turns(allowing, monotonic):
+            if not denials.cover(acl):
+                return True
+        return False
 
     def operations(self, principal: str, host: str, kind: ResourceType, name: str) -> int:
         """Everything the principal may do with a resource, as Kafka's bit field."""

@@ -12,7 +12,7 @@ from headwater.broker.internal_topics import PREFIX, holds_secrets
 from headwater.broker.registry import NO_ANSWER, Context, Handler, Later, Response
 from headwater.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
 from headwater.broker.security.authorizer import Authorizer, denied, denied_more
-from headwater.broker.slices import in_turns
+from headwater.broker.turns import in_turns
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -93,11 +93,10 @@ class Asker:
     def transaction(self, operation: Operation, name: str, *, quiet: bool = False) -> bool:
         return self.may(operation, ResourceType.TRANSACTIONAL_ID, name, quiet=quiet)
 
-    def somewhere(self, operation: Operation, kind: ResourceType) -> bool:
-        context = self.context
-        return self._authorizer.allows_somewhere(
-            context.principal, context.client_host, operation, kind
-        )
+    async def somewhere(self, operation: Operation, kind: ResourceType) -> bool:
+        who, host = self.context.principal, self.context.client_host
+        monotonic = self.broker.supervisor.monotonic
+        return await self._authorizer.allows_somewhere(who, host, operation, kind, monotonic)
 
     def operations(self, kind: ResourceType, name: str) -> int:
         context = self.context

@@ -7,7 +7,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.registry import Handler
+from headwater.broker.registry import Handler, Response
 from headwater.broker.security.acls import Operation, ResourceType
 from headwater.broker.security.rules.permission import (
     CLUSTER_REFUSED,
@@ -19,6 +19,7 @@ from headwater.broker.security.rules.permission import (
     Row,
     Rule,
     adding,
+    answered,
     only,
     partition_rows,
     showing,
@@ -40,12 +41,16 @@ def init_producer_id(asker: Asker, request: Any, inner: Handler) -> Result:
             _O.TWO_PHASE_COMMIT, name
         ):
             return {"error_code": TRANSACTION_REFUSED, **NO_PRODUCER}
-    elif not asker.cluster(_O.IDEMPOTENT_WRITE, quiet=True) and not asker.somewhere(
-        _O.WRITE, ResourceType.TOPIC
-    ):
-        asker.cluster(_O.IDEMPOTENT_WRITE)  # so that the log has it
-        return {"error_code": CLUSTER_REFUSED, **NO_PRODUCER}
+    elif not asker.cluster(_O.IDEMPOTENT_WRITE, quiet=True):
+        return _where_it_may_write(asker, request, inner)
     return asker.ask(request, inner)
+
+
+async def _where_it_may_write(asker: Asker, request: object, inner: Handler) -> Response:
+    if await asker.somewhere(_O.WRITE, ResourceType.TOPIC):
+        return await answered(asker.ask(request, inner))
+    asker.cluster(_O.IDEMPOTENT_WRITE)  # so that the log has it
+    return {"error_code": CLUSTER_REFUSED, **NO_PRODUCER}
 
 
 def add_partitions(asker: Asker, request: Any, inner: Handler) -> Result:
