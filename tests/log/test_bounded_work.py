@@ -5,11 +5,17 @@ from __future__ import annotations
 import hashlib
 import tracemalloc
 
+import pytest
+
+from headwater.broker.inspection.writer import empty_batch
+from headwater.log import segment_reader
 from headwater.log.excision import KNOWN_BYTES_MAX, Selection
 from headwater.log.latest import Latest
 from headwater.record import batch as batches
 from headwater.record import codecs, records
 from headwater.record.records import Record
+
+from .plain import append, batch_of, new_log, read
 
 KIBIBYTE = 1024
 SALT = "00ff" * 8
@@ -77,3 +83,34 @@ def test_the_keys_that_an_excision_has_looked_at_are_held_within_a_bound() -> No
     assert (
         hashlib.sha256(bytes.fromhex(SALT) + key).hexdigest() == Selection.of_key(key, SALT).digest
     )
+
+
+@pytest.mark.parametrize("size_max", [1, 100, 1_000_000])
+def test_whoever_reads_over_very_many_emptied_batches_is_given_the_next_record_in_few_reads(
+    size_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few bytes it asks for: a thread is busy with it."""
+    log, count = new_log(), 20_000
+    append(log, b"first")
+    for offset in range(1, count + 1):
+        data = empty_batch(offset, offset + 1, 0, timestamp=1)
+        log.stage(data, batches.read_header(data), 1)
+    log.flush()
+    append(log, b"last", b"of all")
+    append(log, bytes(size_max))
+    reads, read_segment = [0], segment_reader.read_segment
+
+    def counted(*asked: object) -> object:
+        reads[0] += 1
+        return read_segment(*asked)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(segment_reader, "read_segment", counted)
+    found = log.read(1, size_max)
+    assert reads[0] < 20
+    assert found is not None
+    assert len(found) <= max(size_max, len(batch_of(b"last", b"of all")))
+    values = [each.value for each in read(log, 1, size_max)]
+    assert (values or [None])[0] in (b"last", None if size_max == 100 else b"last")
+    if size_max == 1_000_000:
+        assert values == [b"last", b"of all"]
+    assert log.read(1, size_max, cached_only=True) is None, "not while others wait"

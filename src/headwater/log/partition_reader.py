@@ -22,8 +22,14 @@ if TYPE_CHECKING:
 
 _LENGTH, _LENGTH_AT = struct.Struct(">i"), 8
 """A batch's length, and where in its header it stands."""
+_HEAD = struct.Struct(">qi11xi30xi")
+"""Of a batch's header: base offset, length, last offset delta, count of records."""
+_SEARCH_BYTES = 256 * 1024
+"""Read at once in search of a record, however few bytes the reader asks for."""
+_AT_ONCE_BYTES = 32 * 1024
+"""Of what is read, so much is looked through for one while others wait,"""
 _STEPS_MAX = 8
-"""So many reads in search of a record are made while others wait; more are made in a thread."""
+"""and so many reads are made; more is done in a thread."""
 
 
 class OffsetOutOfRange(Exception):
@@ -50,17 +56,26 @@ def read(log: PartitionLog, segments: list[Segment], wanted: ReadRequest) -> Buf
         return b""
     gaps = log.config.compact or log.cleaned_offset > 0
     data = _read(log, segments, wanted, offset, limit, gaps)
-    steps = 0
-    while data and (end := _end_without_records(data)) is not None and end < limit:
+    steps, search, looked_at = 0, wanted, _AT_ONCE_BYTES
+    if not wanted.cached_only:
+        looked_at = max(wanted.size_max, _SEARCH_BYTES)
+        search = wanted._replace(size_max=looked_at)
+    while data and (end := _end_without_records(memoryview(data)[:looked_at])) is not None:
+        if end >= limit:
+            break
         # Clients take an answer without any record for one that was cut too short to hold the
         # first, and ask for the same again: they get the next batch that has one.
         steps += 1
-        if wanted.cached_only and steps > _STEPS_MAX:
+        if wanted.cached_only and (steps > _STEPS_MAX or len(data) > looked_at):
             return None
-        found = _read(log, segments, wanted, end, limit, gaps)
+        found = _read(log, segments, search, end, limit, gaps)
+        if found is not None and not found and wanted.at_least_one:
+            return data[: max(wanted.size_max, batches.HEADER_BYTES)]
         if not found:
-            return data if found is not None and wanted.at_least_one else found
+            return found
         data = found
+    if steps and data and len(data) > wanted.size_max:
+        return _read(log, segments, wanted, _first_with_records(data), limit, gaps)
     return data
 
 
@@ -152,11 +167,22 @@ def _end_offset(data: Buffer) -> int:
 
 def _end_without_records(data: Buffer) -> int | None:
     """The offset behind the empty batches at the front, if no whole batch with a record follows them;
-    None if there is a record, or the first batch has one."""
-    position, end = 0, None
-    while position + batches.HEADER_BYTES <= len(data):
-        header = batches.read_header(data, position)
-        if header.record_count:
-            return end if position + header.size > len(data) else None
-        position, end = position + header.size, header.next_offset
+    None if there is a record, or the first batch has one. There may be a hundred thousand."""
+    position, end, whole = 0, None, len(data)
+    while position + batches.HEADER_BYTES <= whole:
+        first, length, delta, count = _HEAD.unpack_from(data, position)
+        if count or length <= 0:
+            return end if position + batches.LOG_OVERHEAD + length > whole else None
+        position, end = position + batches.LOG_OVERHEAD + length, first + delta + 1
     return end
+
+
+def _first_with_records(data: Buffer) -> int:
+    """The first offset of the first batch that has a record; there is one."""
+    position, first = 0, 0
+    while position + batches.HEADER_BYTES <= len(data):
+        first, length, _, count = _HEAD.unpack_from(data, position)
+        if count or length <= 0:
+            break
+        position += batches.LOG_OVERHEAD + length
+    return int(first)
