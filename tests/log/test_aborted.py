@@ -145,6 +145,19 @@ def test_a_transaction_counts_as_open_until_its_marker_is_durable() -> None:
     assert log.last_stable_offset() == 4
 
 
+def test_what_becomes_durable_meanwhile_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked in another thread: a transaction may have begun between two looks at the end."""
+    log = opened(FaultyDisk())
+    write(log, 7)
+    end(log, 7, control.COMMIT)
+    log.flush()
+    durable = iter(range(2, 100))
+    monkeypatch.setattr(
+        PartitionLog, "durable_offset", property(lambda _: next(durable)), raising=False
+    )
+    assert log.last_stable_offset() == 2
+
+
 # ---- after a crash -------------------------------------------------------------------------------
 
 

@@ -332,10 +332,9 @@ class PartitionLog:
     def last_stable_offset(self) -> int:
         """Below this no transaction is open. Never before the start, even if one began there whose
         records were deleted: nobody can read from an offset that is not there."""
-        first = self.producers.first_open_offset(self.durable_offset)
-        if first is None:
-            return self.durable_offset
-        return max(min(first, self.durable_offset), self.start_offset)
+        durable = self.durable_offset  # once: it moves while another thread reads
+        first = self.producers.first_open_offset(durable)
+        return durable if first is None else max(min(first, durable), self.start_offset)
 
     def aborted_between(self, first: int, end: int) -> list[AbortedTransaction]:
         """Aborted transactions with records among the offsets [first, end)."""

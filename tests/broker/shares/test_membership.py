@@ -16,7 +16,8 @@ from headwater.broker.shares.sessions import (
     SessionKey,
     Sessions,
 )
-from headwater.broker.shares.start_offset import duration_ms
+from headwater.broker.shares.start_offset import duration_ms, offset_at
+from tests.log.plain import NOW_MS, append, new_log
 
 ID = {name: uuid.uuid5(uuid.NAMESPACE_DNS, name) for name in "abcd"}
 CLIENT = ("client", "/host")
@@ -153,3 +154,11 @@ def test_partitions_of_a_session_take_turns() -> None:
 )
 def test_durations_are_read(text: str, ms: int) -> None:
     assert duration_ms(text) == ms
+
+
+def test_a_duration_of_four_hundred_digits_is_longer_than_any_log() -> None:
+    for text in (f"P{'9' * 400}D", f"PT{'1' * 400}.5S", f"P{'9' * 300}D"):
+        assert duration_ms(text) > 10**18
+    log = new_log()
+    append(log, b"a")
+    assert offset_at(f"by_duration:P{'9' * 400}D", log, NOW_MS) == 0

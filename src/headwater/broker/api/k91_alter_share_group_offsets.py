@@ -1,7 +1,8 @@
 """AlterShareGroupOffsets (key 91), version 0: let a share group begin elsewhere; KIP-932.
 
 Only for a group without members. Everything in flight is forgotten: records from the new start on are
-delivered (again). Durable before the answer.
+delivered (again). Beyond the end is the end: a group would wait there for offsets that may never be, without
+a word. Durable before the answer.
 """
 
 from __future__ import annotations
@@ -61,8 +62,12 @@ async def _topic(broker: Broker, group_id: str, asked: Any) -> dict[str, object]
             code = ErrorCode.unknown_topic_or_partition
         else:
             key = Key(group_id, topic.id, part.partition_index)
+            partition = broker.partition(topic.name, part.partition_index)
+            start = part.start_offset
+            if partition is not None:
+                start = min(start, partition.log.durable_offset)
             try:
-                await broker.shares.owner(key, topic.name).reset(part.start_offset)
+                await broker.shares.owner(key, topic.name).reset(start)
             except StorageFailed:
                 code = ErrorCode.kafka_storage_error
         message = MESSAGES.get(code)

@@ -9,6 +9,8 @@ from headwater.log.partition import PartitionLog
 _DURATION = re.compile(
     r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.ASCII | re.IGNORECASE
 )
+_EVER_MS = 2.0**62
+"""More than any log goes back; as many digits as somebody writes are no number at all."""
 
 
 def offset_at(reset: str, log: PartitionLog, now_ms: int) -> int:
@@ -27,4 +29,4 @@ def duration_ms(text: str) -> int:
     if match is None:
         raise ValueError(f"{text!r} is no duration")
     days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
-    return round((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
+    return round(min((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000, _EVER_MS))
