@@ -1,8 +1,10 @@
 """No stranger fills the disk by what is logged of him: of one sentence, so many in a while, the rest counted.
 
 A filter of the process's handler. The metrics count everything; a log is for people. Errors are ours and not
-a stranger's: of those each one is a sentence of its own, with what it names. And nobody writes lines of his
-own into it, or speaks to the terminal of whoever reads it: what a record says is one line of text.
+a stranger's: of those each one is a sentence of its own, with what it names; the same one again says nothing
+new, and a thousand that differ in what they name are enough: a full disk refuses what each partition writes.
+And nobody writes lines of his own into it, or speaks to the terminal of whoever reads it: what a record says is
+one line of text.
 """
 
 from __future__ import annotations
@@ -13,6 +15,9 @@ import time
 from collections.abc import Callable
 
 MOST = 100
+SAME_ERRORS = 5
+ERRORS = 1_000
+"""Of one sentence, whatever they name."""
 WHILE_S = 10.0
 _SENTENCES_MAX = 1_000
 """They are constants of the code; a library that makes new ones without end must not be remembered."""
@@ -31,7 +36,8 @@ class LogLimit(logging.Filter):
     ) -> None:
         super().__init__()
         self._most, self._seconds, self._clock = most, seconds, clock
-        self._passed: dict[tuple[str, int, str], tuple[float, int]] = {}
+        self._passed: dict[int, dict[tuple[str, int, str], tuple[float, int]]] = {}
+        """By how many may pass: errors without end do not wipe out what they all have in common."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         is_let = self._is_let(record)
@@ -41,22 +47,30 @@ class LogLimit(logging.Filter):
 
     def _is_let(self, record: logging.LogRecord) -> bool:
         """Called under the handler's own lock or not at all at once: counts need not be exact."""
+        sentence = str(record.msg)
+        if record.levelno < logging.ERROR:
+            return self._passes(record, sentence, self._most)
         try:
-            said = record.getMessage() if record.levelno >= logging.ERROR else str(record.msg)
+            said = record.getMessage()
         except (TypeError, ValueError):
             return True  # the handler tells what is wrong with it
-        sentence = (record.name, record.levelno, said)
+        return self._passes(record, said, min(self._most, SAME_ERRORS)) and self._passes(
+            record, sentence, ERRORS
+        )
+
+    def _passes(self, record: logging.LogRecord, said: str, most: int) -> bool:
+        sentence, passed = (record.name, record.levelno, said), self._passed.setdefault(most, {})
         now = self._clock()
-        began, count = self._passed.get(sentence, (now, 0))
+        began, count = passed.get(sentence, (now, 0))
         if now - began >= self._seconds:
-            if count > self._most:
-                record.msg = f"{record.getMessage()} ({count - self._most} more like it before)"
+            if count > most:
+                record.msg = f"{record.getMessage()} ({count - most} more like it before)"
                 record.args = ()
             began, count = now, 0
-        if sentence not in self._passed and len(self._passed) >= _SENTENCES_MAX:
-            self._passed.clear()
-        self._passed[sentence] = (began, count + 1)
-        return count < self._most
+        if sentence not in passed and len(passed) >= _SENTENCES_MAX:
+            passed.clear()
+        passed[sentence] = (began, count + 1)
+        return count < most
 
 
 def _clean(record: logging.LogRecord) -> None:

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headwater.broker.disk_space import decide
+from headwater.log import reserve
 from headwater.log.files import Space
 from tests.broker.disks import HandDisk
 from tests.broker.serving import Serving, create, delete, serving
@@ -205,3 +206,55 @@ def test_the_log_directory_tells_its_room(data: Path) -> None:
 
 def _log_dir(wire: Wire) -> Any:
     return wire.ask("describe_log_dirs", 4, topics=None).results[0]
+
+
+class Brimful(HandDisk):
+    """Nothing is left on it but what the reserve has: whoever needs room gets it once that is gone."""
+
+    def __init__(self, data: Path) -> None:
+        super().__init__()
+        self._reserve, self.is_brimful = data / reserve.NAME, False
+        for operation in ("write", "write_atomic", "create"):
+            self.on(operation, self._fail)
+
+    def _fail(self, path: Path) -> None:
+        if self.is_brimful and self._reserve.exists() and not path.is_dir():
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    def space(self, path: Path) -> Space:
+        return Space(0, 10_000 * MEBIBYTE) if self.is_brimful else super().space(path)
+
+
+def test_with_nothing_left_records_can_be_deleted_and_the_broker_starts(data: Path) -> None:
+    disk = Brimful(data)
+    with serving(data, files=disk) as broker, broker.wire() as wire:
+        create(wire, "t", segment_bytes=MEBIBYTE)
+        for _ in range(3):
+            produce(wire, "t", batch([(None, bytes(700_000))]))
+        until((data / reserve.NAME).exists, "something to be laid by")
+        disk.is_brimful = True
+        asked = {"name": "t", "partitions": [{"partition_index": 0, "offset": 2}]}
+        answer = wire.ask("delete_records", 2, topics=[asked], timeout=9000)
+        assert answer.topics[0].partitions[0].error_code is ErrorCode.none
+        assert len(list((data / "t-0").glob("*.log"))) == 1
+        disk.is_brimful = False
+        until((data / reserve.NAME).exists, "it to be laid by again")
+        disk.is_brimful = True
+    with serving(data, files=disk) as broker, broker.wire() as wire:
+        assert fetch(wire, "t", 2).records
+    disk.is_brimful = False
+    with serving(data, files=disk):
+        until((data / reserve.NAME).exists, "it to be laid by again")
+
+
+def test_with_nothing_left_retention_makes_room(data: Path) -> None:
+    disk = Brimful(data)
+    with serving(data, files=disk) as broker, broker.wire() as wire:
+        create(wire, "t", segment_bytes=MEBIBYTE, retention_bytes=1)
+        for _ in range(3):
+            produce(wire, "t", batch([(None, bytes(700_000))]))
+        until((data / reserve.NAME).exists, "something to be laid by")
+        disk.is_brimful = True
+        broker.run(broker.broker.housekeeping.retain())
+        assert broker.log("t").start_offset > 0
+        assert not list((data / "t-0").glob(f"{0:020d}.log"))

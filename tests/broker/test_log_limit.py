@@ -7,7 +7,7 @@ import socket
 from contextlib import ExitStack
 from pathlib import Path
 
-from headwater.log_limit import MOST, LogLimit
+from headwater.log_limit import ERRORS, MOST, SAME_ERRORS, LogLimit
 from tests.compat.cluster import headwater_process
 from tests.compat.waiting import until
 from tests.compat.wire import ConnectionClosed, connected
@@ -56,13 +56,30 @@ def test_each_error_is_told_and_a_sentence_that_does_not_fit_its_words_harms_nob
     assert LogLimit(0).filter(logger.makeRecord("x", logging.ERROR, "f", 1, "%d", ("no",), None))
 
 
+def test_the_same_error_again_and_again_and_errors_without_end_are_counted() -> None:
+    """As a full disk has them: of each write that is refused, in each partition."""
+    now = [0.0]
+    handler = Kept(LogLimit(clock=lambda: now[0]))
+    logger = logging.Logger("ours")
+    logger.addHandler(handler)
+    for _ in range(1_000):
+        logger.error("%s-%d: writing failed", "orders", 0)
+    assert handler.said == ["orders-0: writing failed"] * SAME_ERRORS
+    for number in range(2 * ERRORS):
+        logger.error("%s-%d: writing failed", "orders", number)
+    assert len(handler.said) <= ERRORS
+    now[0] = 10.0
+    logger.error("%s-%d: writing failed", "orders", 0)
+    assert "more like it before" in handler.said[-1]
+
+
 def test_sentences_without_end_are_not_remembered() -> None:
     limit = LogLimit(1, 10, lambda: 0.0)
     logger = logging.Logger("strangers")
     logger.addHandler(Kept(limit))
     for number in range(5_000):
         logger.warning(f"made anew {number}")
-    assert len(limit._passed) <= 1_000
+    assert sum(map(len, limit._passed.values())) <= 1_000
 
 
 def test_a_flood_of_refused_connections_does_not_fill_the_log(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 Below `log.min.free.bytes` new records of clients and new topics are refused with KAFKA_STORAGE_ERROR and
 a sentence; the room that is left is for what ends things and makes room: offset commits, ends of
-transactions, compaction, deletions. Reading goes on. Records are taken again when there is a tenth more
-than the limit, so that it does not flicker.
+transactions, compaction, deletions. With nothing left at all files can still go (`log.reserve`). Reading goes
+on. Records are taken again when there is a tenth more than the limit, so that it does not flicker.
 
 `decide` is pure; housekeeping calls `watch`, handlers ask `refusing`, `health` is told.
 """
@@ -11,7 +11,6 @@ than the limit, so that it does not flicker.
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -22,6 +21,7 @@ from kio.schema.errors import ErrorCode
 from headwater.broker.settings import Settings, Source
 from headwater.broker.supervisor import Supervisor
 from headwater.broker.topic_admission import TopicError
+from headwater.log import reserve
 from headwater.log.files import FileSystem, Space
 
 logger = logging.getLogger("headwater.broker")
@@ -30,7 +30,6 @@ SETTING = "log.min.free.bytes"
 PART_OF_DISK = 20
 """The default is at most this part of the disk: a small one is of use, too."""
 MARGIN = 10
-FULL = (errno.ENOSPC, errno.EDQUOT)
 _MEBIBYTE = 1024 * 1024
 
 
@@ -69,11 +68,16 @@ class DiskSpace:
 
     async def watch(self, executor: Executor) -> None:
         loop = asyncio.get_running_loop()
-        self._apply(await loop.run_in_executor(executor, self._files.space, self._root))
+        self._apply(await loop.run_in_executor(executor, self._measured))
+
+    def _measured(self) -> Space:
+        space = self._files.space(self._root)
+        reserve.lay_by(self._files, self._root, space)
+        return space
 
     def write_failed(self, error: BaseException, executor: Executor) -> None:
         """If it was for want of room, look at once."""
-        if getattr(error, "errno", None) not in FULL or self._is_looking:
+        if getattr(error, "errno", None) not in reserve.FULL or self._is_looking:
             return
 
         def looked(_: asyncio.Task[None]) -> None:

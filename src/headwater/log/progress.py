@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from headwater.log import checkpoints
+from headwater.log import checkpoints, reserve
 from headwater.log.checkpoints import (
     CLEANED_OFFSETS,
     RECOVERY_POINTS,
@@ -56,6 +56,7 @@ class Progress:
 
     def read(self, small: checkpoints.Reads) -> None:
         """At start: what the last one left."""
+        reserve.at_start(self._files, self._root)
         for name in FILES:
             found = checkpoints.read_offsets(small, self._root / name)
             self._found[name] = dict(found)
@@ -81,7 +82,13 @@ class Progress:
     def write(self, *names: str, of: Collection[TopicPartition] | None = None) -> None:
         """Bring these files up to date, where they are not; before them what is kept beside the logs. What
         could not be written beside its log is in none of them; OSError is raised for it if the log is one
-        of these (None: any)."""
+        of these (None: any). Where logs begin is written with the disk's last bytes: so files may go."""
+        if names == (START_OFFSETS,):
+            reserve.spend(self._files, self._root, lambda: self._write(names, of))
+        else:
+            self._write(names, of)
+
+    def _write(self, names: Iterable[str], of: Collection[TopicPartition] | None) -> None:
         failed: dict[TopicPartition, OSError] = {}
         with self.changing:
             for name in names:

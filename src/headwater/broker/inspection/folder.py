@@ -14,7 +14,7 @@ from headwater.broker.catalogue import LOG_NAME
 from headwater.broker.inspection.facts import Place
 from headwater.errors import HeadwaterError
 from headwater.format_version import NewerFormat
-from headwater.log import checkpoints, folder_lock, meta
+from headwater.log import checkpoints, folder_lock, meta, reserve
 from headwater.log.checkpoints import TopicPartition
 from headwater.log.copies import ASIDE
 from headwater.log.files import Files
@@ -28,7 +28,7 @@ _OFFSET_FILES = (
     checkpoints.START_OFFSETS,
     checkpoints.CLEANED_OFFSETS,
 )
-_KNOWN_FILES = {CLEAN, LOCK, META, *_OFFSET_FILES, "bootstrap.checkpoint"}
+_KNOWN_FILES = {CLEAN, LOCK, META, reserve.NAME, *_OFFSET_FILES, "bootstrap.checkpoint"}
 
 
 class CannotLook(HeadwaterError):
