@@ -2,7 +2,10 @@
 stranger's queue. An IPv6 client has a whole /64, which counts as one address.
 
 `Circle` is the order alone: of handshakes (`handshakes`), of lookups by time (`lookups`), of checks of
-batches (`validation`), and of those who wait in a `FairQueue`.
+batches (`validation`), and of those who wait in a `FairQueue`. What one address wants is of several weights:
+these take turns, too, so that little waits for one that is much and not for all of them.
+
+`Line` is the order where addresses say nothing: whoever has had least comes first.
 
 `FairQueue` gives one turn at a time: for passwords, by `credentials.knows`, before the slow part. To wait is
 cheap, a connection that does so reads no more: each address has many places, as a thousand clients behind one
@@ -15,6 +18,8 @@ import asyncio
 import contextlib
 import ipaddress
 from collections.abc import AsyncIterator
+from heapq import heapify, heappop, heappush
+from itertools import count
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -31,10 +36,10 @@ class Busy(Exception):
 
 
 class Circle(Generic[T]):
-    """Those of one address one after the other, addresses in turn."""
+    """Those of one address and weight one after the other, weights in turn, addresses in turn."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, dict[T, None]] = {}
+        self._lines: dict[str, dict[int, dict[T, None]]] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -45,38 +50,79 @@ class Circle(Generic[T]):
         return len(self._lines)
 
     def waiting(self, address: str) -> int:
-        return len(self._lines.get(address, ()))
+        return sum(map(len, self._lines.get(address, {}).values()))
 
-    def add(self, address: str, item: T) -> None:
-        self._lines.setdefault(address, {})[item] = None
+    def add(self, address: str, item: T, size: int = 0) -> None:
+        """`size`: of the work, in whatever unit; of the same weight is what is about as much."""
+        line = self._lines.setdefault(address, {})
+        line.setdefault(size.bit_length(), {})[item] = None
         self._count += 1
 
     def discard(self, address: str, item: T) -> bool:
         """Whether it waited."""
-        line = self._lines.get(address)
-        if line is None or item not in line:
-            return False
-        del line[item]
-        self._count -= 1
-        if not line:
-            del self._lines[address]
-        return True
+        line = self._lines.get(address, {})
+        for weight, items in line.items():
+            if item in items:
+                del items[item]
+                self._count -= 1
+                if not items:
+                    del line[weight]
+                    if not line:
+                        del self._lines[address]
+                return True
+        return False
 
     @property
     def first(self) -> T:
         """Whom `take` would give."""
-        return next(iter(next(iter(self._lines.values()))))
+        return next(iter(next(iter(next(iter(self._lines.values())).values()))))
 
     def take(self) -> T:
-        """The next; its address is then behind the others."""
+        """The next; its weight and its address are then behind the others."""
         address = next(iter(self._lines))
         line = self._lines.pop(address)
-        first = next(iter(line))
-        del line[first]
+        weight = next(iter(line))
+        items = line.pop(weight)
+        first = next(iter(items))
+        del items[first]
         self._count -= 1
+        if items:
+            line[weight] = items
         if line:
             self._lines[address] = line
         return first
+
+
+class Line(Generic[T]):
+    """Who has had least comes first; every second time who has waited longest, so that all get on."""
+
+    def __init__(self) -> None:
+        self._by_share: list[tuple[float, int, T]] = []
+        """A heap; those who had their turn by time are still in it."""
+        self._by_time: dict[int, T] = {}
+        self._numbers = count()
+        self._is_by_time = False
+
+    def __len__(self) -> int:
+        return len(self._by_time)
+
+    def add(self, item: T, had: float) -> None:
+        number = next(self._numbers)
+        self._by_time[number] = item
+        heappush(self._by_share, (had, number, item))
+        if len(self._by_share) > 2 * len(self._by_time) + 16:
+            self._by_share = [each for each in self._by_share if each[1] in self._by_time]
+            heapify(self._by_share)
+
+    def take(self) -> T:
+        if self._is_by_time:
+            number = next(iter(self._by_time))
+        else:
+            number = -1
+            while number not in self._by_time:
+                _, number, _ = heappop(self._by_share)
+        self._is_by_time = not self._is_by_time
+        return self._by_time.pop(number)
 
 
 class FairQueue:

@@ -3,8 +3,8 @@
 A filter of the process's handler. The metrics count everything; a log is for people. Errors are ours and not
 a stranger's: of those each one is a sentence of its own, with what it names; the same one again says nothing
 new, and a thousand that differ in what they name are enough: a full disk refuses what each partition writes.
-And nobody writes lines of his own into it, or speaks to the terminal of whoever reads it: what a record says is
-one line of text.
+And nobody writes lines of his own into it, or speaks to the terminal of whoever reads it: what a record says
+is one line of text.
 """
 
 from __future__ import annotations

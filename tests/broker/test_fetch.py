@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headwater.broker.api import k01_fetch
+from headwater.broker.fetch_sessions import LOOKS
+from headwater.broker.slices import SLICE_ELEMENTS
 from tests.broker.bystander import Bystander
 from tests.broker.disks import HandDisk
-from tests.broker.serving import Serving, create, serving
+from tests.broker.serving import Serving, create, delete, serving
 from tests.compat.asking import end_offset, fetch, fetch_request, produce
 from tests.compat.batches import batch, read_batches
 from tests.compat.waiting import AT_ONCE_SECONDS, LONG_MS, until
@@ -63,6 +68,69 @@ def test_it_waits_until_there_are_min_bytes_over_all_partitions(
         put(wire, topic, 1, 1)
         answer = reader.receive()[1]
         assert sum(sizes(answer).values()) >= wanted
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("goes", [False, True], ids=["grows", "goes"])
+def test_what_happens_while_very_many_partitions_are_looked_at_is_not_missed(
+    data: Path, monkeypatch: pytest.MonkeyPatch, count: int, goes: bool
+) -> None:
+    """Between the look at a slice and the wait: it counts, or ends that."""
+    partitions, look = 3 * SLICE_ELEMENTS, k01_fetch._Fetch._read_in_slices
+    with serving(data) as broker, broker.wire() as wire, broker.wire() as reader:
+        create(wire, "many", partitions)
+        create(wire, "other")
+        steps = [lambda: delete(wire, "other") if goes else put(wire, "many", 1, 3)]
+
+        async def interrupted(self: Any, **how: Any) -> Any:
+            rows = await look(self, **how)
+            if steps:
+                await asyncio.get_running_loop().run_in_executor(None, steps.pop())
+            return rows
+
+        monkeypatch.setattr(k01_fetch._Fetch, "_read_in_slices", interrupted)
+        asked = fetch_request("many", partitions=range(partitions), max_wait=LONG_MS)
+        asked["min_bytes"] = count * len(BATCH)
+        asked["topics"] += fetch_request("other")["topics"]
+        reader.send("fetch", 12, **asked)
+        if not goes:
+            until(lambda: not steps, "its partitions to be looked at")
+            until(lambda: broker.log("many", 3).next_offset == 1, "one of them to have grown")
+            for number in range(1, count):
+                put(wire, "many", 1, number)
+        answer = reader.receive()[1]
+        assert goes or sum(sizes(answer).values()) == count * len(BATCH)
+        assert not broker.call(lambda: len(broker.broker.sessions.waiting))
+
+
+def test_few_fetches_of_very_many_partitions_are_worked_on_at_a_time(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What each of them finds is memory that nobody else has until it is written."""
+    partitions, at_work, most, look = 2 * SLICE_ELEMENTS, [0], [0], k01_fetch._Fetch._read_in_slices
+
+    async def counted(self: Any, **how: Any) -> Any:
+        at_work[0] += 1
+        most[0] = max(most[0], at_work[0])
+        try:
+            return await look(self, **how)
+        finally:
+            at_work[0] -= 1
+
+    with serving(data) as broker, broker.wire() as wire, ExitStack() as stack:
+        create(wire, "many", partitions)
+        monkeypatch.setattr(k01_fetch._Fetch, "_read_in_slices", counted)
+        readers = [stack.enter_context(broker.wire()) for _ in range(3 * LOOKS)]
+        asked = fetch_request("many", partitions=range(partitions), max_wait=LONG_MS)
+        for reader in readers:
+            reader.send("fetch", 12, **asked)
+        waiting = broker.broker.sessions.waiting
+        until(lambda: broker.call(lambda: len(waiting)) == len(readers), "all of them to wait")
+        put(wire, "many", 1, 3)
+        for reader in readers:
+            assert sizes(reader.receive()[1]) == {3: len(BATCH)}
+        assert most[0] == LOOKS
+        assert broker.broker.sessions.looks._free == LOOKS
 
 
 def test_what_is_there_already_counts(shared: Serving, wire: Wire, topic: str) -> None:

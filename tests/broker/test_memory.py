@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from headwater.broker import memory as memory_module
 from headwater.broker.memory import LARGE_BYTES, MemoryBudget
 from tests.broker.bystander import Bystander
 from tests.broker.processes import BrokerProcess, broker_process
@@ -268,3 +269,55 @@ def test_everybody_gets_a_turn_and_the_sum_stays_within_the_limit(seed: int) -> 
         waiting.discard(done)
         budget.release_frame(done.size)
     assert budget.held == 0
+
+
+class Lister:
+    """Asks for a list whenever it can."""
+
+    def __init__(self, memory: MemoryBudget, served: list[Lister]) -> None:
+        self._memory, self._served = memory, served
+
+    def room(self) -> None:
+        if self._memory.may_list(self):
+            self._served.append(self)
+
+    def drop_if_stalled(self, now: float) -> None:
+        raise AssertionError("none of them stalls")
+
+
+def test_lists_go_to_whoever_had_least_lately_and_not_to_the_few_who_ask_all_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(memory_module, "monotonic", lambda: now[0])
+    memory, served = MemoryBudget(LIMIT), list[Lister]()
+    busy = [Lister(memory, served) for _ in range(200)]
+    for each in busy:
+        each.room()
+    for _ in busy:
+        last = served[-1]
+        now[0] += 2.0
+        memory.listed(last)
+        last.room()
+    light, waited = Lister(memory, served), list[int]()
+    for _ in range(20):
+        light.room()
+        before = len(served)
+        while served[-1] is not light:
+            last = served[-1]
+            now[0] += 2.0
+            memory.listed(last)
+            last.room()
+        waited.append(len(served) - before)
+        now[0] += 0.01
+        memory.listed(light)
+    assert max(waited) <= 3, waited
+    for _ in range(1_000):
+        last = served[-1]
+        now[0] += 2.0
+        memory.listed(last)
+        last.room()
+    assert {*served[-900:]} == {*busy}, "all of them get on"
+    for each in (*busy, light):
+        memory.forget(each)
+    assert not memory._listed

@@ -16,6 +16,7 @@ from headwater.broker import fetch_sessions, slices
 from headwater.broker.api import k01_fetch
 from headwater.broker.registry import Context, Later
 from headwater.broker.shares import sessions as share_sessions
+from headwater.broker.turns import TURN_S
 from tests.broker.serving import Serving, serving
 from tests.broker.test_fetch_sessions import Reader, put
 from tests.compat.asking import fetch_request
@@ -108,7 +109,7 @@ def test_others_are_answered_while_many_partitions_are_looked_at(
 ) -> None:
     """By a clock on which so many looks are a turn."""
     looks, supervisor = itertools.count(), broker.broker.supervisor
-    each_s = slices.TURN_S / slices.SLICE_ELEMENTS
+    each_s = TURN_S / slices.SLICE_ELEMENTS
     monkeypatch.setattr(supervisor, "monotonic", lambda: next(looks) * each_s)
 
     async def turns_meanwhile() -> int:

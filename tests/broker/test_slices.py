@@ -12,10 +12,12 @@ from kio.index import load_request_schema
 
 from headwater.broker import slices
 from headwater.broker.slices import PATHS, SLICE_ELEMENTS
+from headwater.broker.turns import Few, Turns, give_way
 from headwater.wire import guard
 from tests.broker.serving import Serving, serving
 from tests.compat.asking import end_offset, produce
 from tests.compat.batches import batch
+from tests.compat.waiting import until
 from tests.compat.wire import API_KEYS, ConnectionClosed, ErrorCode, Wire, build
 
 MANY = 2_000
@@ -180,3 +182,95 @@ def test_too_many_elements_are_an_error_where_the_answer_has_a_place_for_one(wir
 def test_too_many_elements_end_the_connection_where_it_has_none(wire: Wire) -> None:
     with pytest.raises(ConnectionClosed):
         wire.ask("metadata", 12, topics=[{"name": "t"}] * TOO_MANY)
+
+
+async def test_one_piece_of_all_that_is_done_in_turns_is_done_in_each() -> None:
+    done: list[int] = []
+
+    async def work(number: int, pieces: int) -> None:
+        for _ in range(pieces):
+            done.append(number)
+            await give_way()
+
+    long = [asyncio.create_task(work(number, 50)) for number in range(200)]
+    while len(done) < 5_000:
+        before = len(done)
+        await asyncio.sleep(0)
+        assert len(done) - before <= 1 or before < 200, "each begins at once"
+    little = asyncio.create_task(work(-1, 5))
+    before = len(done)
+    await little
+    assert len(done) - before < 50
+    long[7].cancel()
+    await asyncio.gather(*long, return_exceptions=True)
+    assert all(done.count(number) == 50 for number in range(200) if number != 7)
+
+
+async def test_few_hold_a_place_at_a_time_and_one_that_is_stopped_leaves_it() -> None:
+    few, held, most, done = Few(3), 0, 0, list[float]()
+
+    async def work(had: float) -> None:
+        nonlocal held, most
+        async with few.place(had):
+            held += 1
+            most = max(most, held)
+            try:
+                await give_way()
+                await give_way()
+            finally:
+                held -= 1
+        done.append(had)
+
+    tasks = [asyncio.create_task(work(10.0 + number)) for number in range(50)]
+    await asyncio.sleep(0)
+    light = asyncio.create_task(work(0.0))
+    await asyncio.sleep(0)
+    for task in tasks[1:20:3]:  # one that holds a place, and some that wait for one
+        task.cancel()
+    await light
+    assert len(done) <= 9
+    tasks[30].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert most == 3
+    assert few._free == 3
+    assert len(done) == 51 - 8
+
+
+def test_whatever_is_done_in_turns_in_the_broker_gives_way_to_all_the_others() -> None:
+    """`asyncio.sleep(0)` lets each of two hundred have its piece in the same turn."""
+    package = Path(slices.__file__).parent
+    assert [path for path in package.rglob("*.py") if "asyncio.sleep(0)" in path.read_text()] == []
+
+
+class _Client:
+    """A connection, as `Turns` sees it."""
+
+    def __init__(self, turns: Turns, served: list[object], spent: float) -> None:
+        self._turns, self._served, self.spent = turns, served, spent
+
+    def go_on(self) -> None:
+        self._served.append(self)
+        self.spent += 1.0
+        if len(self._served) < 500:
+            self._turns.wait(self)  # type: ignore[arg-type]
+
+
+def test_a_client_that_seldom_asks_is_served_before_those_that_ask_all_the_time(data: Path) -> None:
+    served: list[object] = []
+    with serving(data) as broker:
+
+        def begin() -> _Client:
+            turns = Turns(broker.broker.supervisor)
+            for _ in range(200):
+                turns.wait(_Client(turns, served, 5.0))  # type: ignore[arg-type]
+            broker.broker.supervisor.monotonic = lambda: float(len(served))
+            light = _Client(turns, served, 0.0)
+            turns.wait(light)  # type: ignore[arg-type]
+            return light
+
+        monotonic = broker.broker.supervisor.monotonic
+        light = broker.call(begin)
+        until(lambda: len(served) >= 500, "them to be served")
+        broker.broker.supervisor.monotonic = monotonic
+        assert light in served[:2]
+        assert len({*served[:400]}) > 100, "the others get on"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from headwater.broker import slices
+from headwater.broker import turns as loop_turns
 from headwater.broker.shares.membership import Member, ShareGroup
 from headwater.broker.state_budget import ASSIGNED_BYTES, EACH_BYTES
 from tests.broker.serving import Serving, serving
@@ -301,7 +301,7 @@ def beat_of_share_group(wire: Wire, group: str, epoch: int = 0, names: Any = ("t
 def test_one_group_with_very_many_members_is_counted_in_several_turns(
     broker: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slices, "TURN_S", -1.0)
+    monkeypatch.setattr(loop_turns, "TURN_S", -1.0)
     members = {f"m{n}": Member(f"m{n}", "", "", None, frozenset("abc")) for n in range(500)}
 
     async def turns() -> int:

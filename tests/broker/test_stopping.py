@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from kio.schema.api_versions.v0.request import ApiVersionsRequest
 
-from headwater.broker import slices
+from headwater.broker import turns
 from headwater.broker.api import k01_fetch
 from headwater.broker.connection import Connection
 from tests.broker.disks import HandDisk
@@ -251,8 +251,8 @@ def test_very_many_clients_are_not_sent_away_in_one_turn(
         return call
 
     fetch = k01_fetch._Fetch
-    monkeypatch.setattr(slices, "TURN_S", -1.0)  # no time is enough
-    monkeypatch.setattr(slices, "LOOKS_AT_ONCE", at_once)
+    monkeypatch.setattr(turns, "TURN_S", -1.0)  # no time is enough
+    monkeypatch.setattr(turns, "LOOKS_AT_ONCE", at_once)
     monkeypatch.setattr(Connection, "drain", counted(Connection.drain, drained))
     monkeypatch.setattr(fetch, "_wake", counted(fetch._wake, woken))
     monkeypatch.setattr(Connection, "finish", counted(Connection.finish, finished))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headwater.broker import disk, partition, slices
+from headwater.broker import disk, partition, turns
 from headwater.broker.partition import WAITERS, Partition
 from headwater.log.partition import PartitionLog
 from headwater.record import batch as batches
@@ -148,7 +148,7 @@ def test_a_read_that_fails_costs_one_connection_and_is_counted(data: Path, cold:
 def test_many_who_wait_are_told_in_several_turns_and_none_is_forgotten(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (disk, partition, slices):
+    for module in (disk, partition, turns):
         monkeypatch.setattr(module, "TURN_S", -1.0)  # one in each turn
     hand = HandDisk()
     with serving(data, files=hand) as broker, broker.wire() as one, broker.wire() as two:

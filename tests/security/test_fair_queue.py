@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from headwater import fair_queue
-from headwater.fair_queue import Busy, FairQueue, network
+from headwater.fair_queue import Busy, Circle, FairQueue, Line, network
 
 
 async def test_addresses_take_turns() -> None:
@@ -88,3 +88,37 @@ async def test_few_addresses_cannot_take_all_places(monkeypatch: pytest.MonkeyPa
 )
 def test_an_ipv6_client_counts_by_its_network(one: str, other: str, same: bool) -> None:
     assert (network(one) == network(other)) is same
+
+
+def test_what_is_little_waits_for_one_that_is_much_and_not_for_all() -> None:
+    circle: Circle[str] = Circle()
+    for number in range(200):
+        circle.add("one", f"much {number}", 50_000_000)
+    circle.add("one", "little", 1_000)
+    circle.add("two", "other", 50_000_000)
+    assert [circle.take() for _ in range(4)] == ["much 0", "other", "little", "much 1"]
+    assert circle.waiting("one") == len(circle) == 198
+    assert circle.discard("one", "much 5")
+    assert not circle.discard("one", "much 5")
+    while circle:
+        assert circle.first == circle.take()
+    assert not circle.addresses
+
+
+def test_who_had_least_comes_first_and_nobody_waits_for_ever() -> None:
+    line: Line[str] = Line()
+    for number in range(200):
+        line.add(f"busy {number}", 10.0 + number)
+    line.add("light", 0.0)
+    assert line.take() == "light"
+    line.add("busy again", 0.1)
+    taken = [line.take() for _ in range(4)]
+    assert taken == ["busy 0", "busy again", "busy 1", "busy 2"]
+    for _ in range(1000):  # however many of them come
+        line.add("light", 0.0)
+        taken += [line.take()]
+    assert {f"busy {number}" for number in range(200)} <= {*taken}
+    assert len(line._by_share) <= 2 * len(line) + 17
+    left = len(line)
+    assert len([line.take() for _ in range(left)]) == left
+    assert not len(line)

@@ -55,13 +55,14 @@ from headwater.broker.security.socket_server import SocketServer
 from headwater.broker.settings import Settings, arguments
 from headwater.broker.shares.coordinator import ShareCoordinator
 from headwater.broker.shares.node import Node
-from headwater.broker.slices import Turns, in_turns, sliced
+from headwater.broker.slices import sliced
 from headwater.broker.state_budget import StateBudget
 from headwater.broker.supervisor import Supervisor
 from headwater.broker.telemetry.collector import Telemetry
 from headwater.broker.topics import Topics
 from headwater.broker.transactions.coordinator import TransactionCoordinator
 from headwater.broker.transactions.markers import Markers
+from headwater.broker.turns import Turns, in_turns
 from headwater.broker.validation import Validation
 from headwater.broker.watchdog import Watchdog
 from headwater.log.descriptors import share_of_log
@@ -303,8 +304,7 @@ class Broker:
         if any(listener.logs_in for listener in self.socket_server.listeners):
             await self.credentials.prepare()
         await self.state.recount()
-        admission = Admission.by_settings(self.settings, self.quotas)
-        self.socket_server.open(partial(Connection, self), admission)
+        self.socket_server.open(partial(Connection, self), Admission.of_broker(self))
         if not self.socket_server.listeners:  # nobody is to come in: `security.offline`
             return
         first = self.socket_server.listeners[0]

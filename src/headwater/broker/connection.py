@@ -192,10 +192,12 @@ class Connection(asyncio.BufferedProtocol):
 
     # ---- the end -------------------------------------------------------------------------------
 
-    def fail(self, reason: str, level: int = logging.WARNING) -> None:
-        """Close this connection because of what it sent."""
+    def fail(self, reason: str, level: int = logging.WARNING, *, at_once: bool = False) -> None:
+        """Close this connection because of what it sent; `at_once`, whatever is still to go out."""
         logger.log(level, "closing the connection of %s: %s", self.client_host, reason)
         self.close()
+        if at_once and self.outbound is not None:
+            self.outbound.transport.abort()
 
     def fault(self, name: str, error: Exception) -> None:
         """An error of ours: it is counted, and this client has to come again."""
@@ -227,8 +229,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         patience = STALL_SECONDS if self.is_stranger else HOLD_SECONDS
         if still > STALL_SECONDS or since > patience:
-            self.fail(f"{what}, and others wait for the memory")
-            self.outbound.transport.abort()
+            self.fail(f"{what}, and others wait for the memory", at_once=True)
 
     def drain(self) -> None:
         """The broker stops: take no new requests, answer those that have begun."""

@@ -28,6 +28,7 @@ from headwater.broker.internal_topic import InternalTopic
 from headwater.broker.maintenance import Maintenance
 from headwater.broker.partition import Partition
 from headwater.broker.security.authorizer import Authorizer
+from headwater.broker.turns import give_way
 from headwater.log import copies, excision
 from headwater.log.compaction import Plan, Result
 from headwater.log.compaction_plan import Source
@@ -94,8 +95,7 @@ class Excisions:
             return
         if str(topic.id) != self._topic_id:  # the first look, or it was deleted and made again
             await self._read_audit()
-            self._topic_id, self._position = str(topic.id), 0
-            self._again, self._meant = {}, {}
+            self._topic_id, self._position, self._again, self._meant = str(topic.id), 0, {}, {}
             self._progress.open(self._topic_id)
             since = self._requests.replay_from(offset=max(0, self._progress.last))
             self._progress.trust(record for batch in since for record in batch.records)
@@ -128,7 +128,7 @@ class Excisions:
         for batch in self._audit_topic.replay_from():
             for record in batch.records:
                 self._know(_line(record))
-            await asyncio.sleep(0)  # it may be long, and nobody is to wait for it
+            await give_way()  # it may be long, and nobody is to wait for it
 
     def _know(self, line: dict[str, Any]) -> None:
         self._answered.add((str(line.get("request")), str(line.get("id"))))

@@ -19,7 +19,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.clock import Clock
-from headwater.broker.slices import in_turns
+from headwater.broker.turns import Few, in_turns
 
 EPOCH_INITIAL, EPOCH_FINAL = 0, -1
 EVICT_SECONDS = 120.0
@@ -28,6 +28,8 @@ SESSIONS_BYTES_MAX = 64 * 1024**2
 SESSION_PARTITIONS_MAX = 10_000
 """Of one session: an empty request is answered by a look at all of them."""
 _ASKED_BYTES = 300
+LOOKS = 8
+"""At very many partitions at a time: what one finds is held until it is written."""
 
 Key = tuple[object, int]
 """(topic name or id, partition)."""
@@ -77,6 +79,8 @@ class FetchSessions:
         self._clock = clock
         self.waiting: set[Callable[[], None]] = set()
         """Fetches that wait for data; called when the broker stops."""
+        self.looks = Few(LOOKS)
+        """Of fetches of very many partitions."""
 
     async def wake_all(self) -> None:
         async for wake in in_turns(tuple(self.waiting), self._clock.monotonic):

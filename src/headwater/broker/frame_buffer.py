@@ -1,7 +1,8 @@
 """The bytes that have come in on one connection, and the frames in them; each `Connection` has one.
 
 Bytes are read straight into one buffer that grows with the frame that is coming in, once the broker's
-memory budget has room for it (and beyond 1 MiB never on a client's word alone). A frame is
+memory budget has room for it (and beyond 1 MiB never on a client's word alone); a connection that sends
+nothing has none. What lies in it is counted, small frames too, of which a part has still to come. A frame is
 
     size    4 bytes, big-endian, signed; of what follows
     bytes   `size` of them: a request's header and body, or a bare token of SASL
@@ -26,11 +27,11 @@ class FrameBuffer:
 
     def __init__(self, memory: MemoryBudget) -> None:
         self._memory = memory
-        self._data: bytearray | mmap.mmap = bytearray(BUFFER_BYTES)
+        self._data: bytearray | mmap.mmap = bytearray()
         self._start = 0
         self._end = 0
         self._reserved = 0
-        """Counted for the frame that is coming in, if it is not a small one."""
+        """Counted for the frame that is coming in."""
         self._of_stranger = False
         self.since = 0.0
         """When its first byte came."""
@@ -47,6 +48,8 @@ class FrameBuffer:
         """
         if self._start == self._end:
             self._start = self._end = 0
+        if not self._data:
+            return memoryview(self._memory.next_buffer(BUFFER_BYTES))
         size, whole = len(self._data), self.announced() + 4
         if whole > BUFFER_BYTES:
             if whole > size and (self._end == size or self._start):
@@ -67,6 +70,8 @@ class FrameBuffer:
 
     def filled(self, count: int, now: float) -> None:
         """So many bytes have come."""
+        if not self._data:
+            self._data, self._memory.spare = self._memory.spare, bytearray()
         if self._start == self._end:
             self.since = now
         self._end += count
@@ -98,13 +103,20 @@ class FrameBuffer:
         return memoryview(self._data)[first:end]
 
     def reserve(self, holder: Holder, *, stranger: bool) -> bool:
-        """Whether the budget has room for the frame that is coming in; if not, `holder` waits for it.
-        `stranger`: it has not logged in."""
-        whole = self.announced() + 4
-        if whole > SMALL_BYTES and not self._reserved:
-            if not self._memory.reserve_frame(holder, whole, stranger=stranger):
+        """Whether the budget has room for the frame that is coming in; if not, `holder` waits for it. A small
+        one has to wait only where the budget is used up. `stranger`: it has not logged in."""
+        whole, memory = self.announced() + 4, self._memory
+        size = whole if whole > SMALL_BYTES else len(self._data) * (self._end > self._start)
+        if size <= self._reserved:
+            return True
+        before, self._reserved = self._reserved, 0
+        memory.release_frame(before, stranger=self._of_stranger)
+        if whole > SMALL_BYTES or memory.is_exhausted:
+            if not memory.reserve_frame(holder, size, stranger=stranger):
                 return False
-            self._reserved, self._of_stranger = whole, stranger
+        else:
+            memory.take("logins" if stranger else "frames", size)
+        self._reserved, self._of_stranger = size, stranger
         return True
 
     @property
@@ -113,14 +125,14 @@ class FrameBuffer:
         return bool(self._reserved) and self.announced() + 4 > self._end - self._start
 
     def shrink_if_empty(self) -> None:
-        if self._start == self._end and len(self._data) > BUFFER_BYTES:
+        if self._start == self._end and self._data:
             self.clear()
 
     def clear(self) -> None:
-        """Give back what the buffer has beyond its usual size; what is in it is forgotten."""
-        if len(self._data) > BUFFER_BYTES:
-            self._data = bytearray(BUFFER_BYTES)
-        self._start = self._end = 0
+        """Give back the buffer; what is in it is forgotten."""
+        if len(self._data) == BUFFER_BYTES and isinstance(self._data, bytearray):
+            self._memory.spare = self._data
+        self._data, self._start, self._end = bytearray(), 0, 0
         size, self._reserved = self._reserved, 0
         self._memory.release_frame(size, stranger=self._of_stranger)
 

@@ -16,8 +16,9 @@ from headwater.broker.disk_space import DiskSpace
 from headwater.broker.maintenance import Maintenance
 from headwater.broker.memory import MemoryBudget
 from headwater.broker.partition import Partition
-from headwater.broker.slices import Pace, in_turns, pieces
+from headwater.broker.slices import pieces
 from headwater.broker.supervisor import Work
+from headwater.broker.turns import Pace, in_turns
 from headwater.log import retention, segment_ends
 from headwater.log.partition import PartitionLog
 from headwater.log.producers import SILENT_MS

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from headwater.broker.connection import Connection
 
 INBOX_MAX = 16
+HALF_S = 1.0
 
 
 class Inbound:
@@ -36,12 +37,14 @@ class Inbound:
         self._connection = connection
         self.frames = FrameBuffer(broker.memory)
         self.last_active = broker.clock.monotonic()
-        self.is_paused = False
-        self._paused_at = self.last_active
+        self.is_paused = self.has_spoken = False
+        self._paused_at = self._read_at = self.last_active
         self._muted: asyncio.TimerHandle | None = None
         """Set while a quota keeps this connection silent."""
         self._goes_on = False
         """What this turn had no time for is done in the next."""
+        self.spent = 0.0
+        """Seconds of the event loop that this client had lately: half of them are forgotten in `HALF_S`."""
 
     @property
     def is_muted(self) -> bool:
@@ -66,6 +69,13 @@ class Inbound:
             self.go_on_soon()
 
     def read_on(self) -> None:
+        began = self._broker.supervisor.monotonic()
+        self.spent *= 0.5 ** ((began - self._read_at) / HALF_S)
+        self._read_at = began
+        self._read_all()
+        self.spent += self._broker.supervisor.monotonic() - began
+
+    def _read_all(self) -> None:
         try:
             # Before a login is complete one frame is taken at a time: look again after each.
             while self._take_frames() and self._connection.login is not None:
@@ -107,6 +117,7 @@ class Inbound:
             exchange.put(TOKEN, token_header(), bytes(frame), len(frame))
             return
         header = messages.read_header(frame)
+        self.has_spoken = True
         if login is not None:
             reason = login.admits(header.api_key)
             if reason is not None:

@@ -9,26 +9,26 @@ Connections and handlers take from it and give back; the broker owns it. Five ki
     answers     what has been written to a socket and not been taken by its client, or is being read for it
 
 Nothing waits inside: who finds no room stops reading (or does not begin to answer) and is called when
-there is some, first come, first served, in five queues that do not hold each other up:
+there is some, first come, first served (but for lists), in five queues that do not hold each other up:
 
     login   frames of those who have not logged in: they have a sixteenth of the limit together
     small   frames of up to 1 MiB: while the whole is within the limit
     large   larger frames: the same, and they have no more than half of it together
     answer  Fetch and ShareFetch: while answers have less than half of the limit
     list    lists of groups, producers and the like, offsets, metadata and configs where these are many: the
-            same, and one at a time
+            same, and one at a time; first those whose lists took least time lately
 
 While no more than a quarter is used, one is let through whatever its size, so that nothing waits for
 ever: what is held stays within the limit, or a quarter of it and one largest request. Requests of up
-to 64 KiB (heartbeats, metadata, logins, most fetches) are never held up. While somebody waits,
-connections that hold memory and do not move (or let it wait behind a Fetch that may wait for days) are
-dropped (`tick`). Beside this each connection has a
-buffer of up to 64 KiB; `max.connections` bounds them.
+to 64 KiB (heartbeats, metadata, logins, most fetches) are never held up if they come whole. While somebody
+waits, connections that hold memory and do not move (or let it wait behind a Fetch that may wait for days) are
+dropped (`tick`). Beside this each connection takes a little; `security.admission` bounds how many there are.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from time import monotonic
 from typing import Protocol
 
 LARGE_BYTES = 1024 * 1024
@@ -38,6 +38,8 @@ STALL_SECONDS = 3.0
 """Without a byte for so long, while others wait for memory, a connection that holds some is dropped."""
 HOLD_SECONDS = 30.0
 """The same, however many bytes trickle; of who has not logged in, `STALL_SECONDS` as well."""
+HALF_S = 600.0
+"""Longer than a round of lists takes."""
 LOGIN, SMALL, LARGE, ANSWER, LIST = "login", "small", "large", "answer", "list"
 
 
@@ -56,6 +58,8 @@ class MemoryBudget:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self.spare = bytearray()
+        """What the next bytes go to, of a connection that has no buffer: it is that one's then."""
         self.used: Counter[str] = Counter()
         """Kind of use → bytes."""
         self._large = 0
@@ -63,6 +67,10 @@ class MemoryBudget:
         self._waiting: dict[str, OrderedDict[Holder, None]] = {
             queue: OrderedDict() for queue in (LOGIN, SMALL, LARGE, ANSWER, LIST)
         }
+        self._listed: dict[Holder, tuple[float, float]] = {}
+        """How many seconds the lists of this one took lately, as of when: half are forgotten in `HALF_S`."""
+        self._list_began = 0.0
+        self._is_oldest_next = False
         self._lister: Holder | None = None
         """For whom a list is being made; it is counted when it is written to the socket."""
         self._turn: Holder | None = None
@@ -88,6 +96,11 @@ class MemoryBudget:
         if size:
             self.used[kind] -= size
             self.let_in()
+
+    def next_buffer(self, size: int) -> bytearray:
+        if not self.spare:
+            self.spare = bytearray(size)
+        return self.spare
 
     # ---- frames --------------------------------------------------------------------------------
 
@@ -158,12 +171,14 @@ class MemoryBudget:
             self._waiting[LIST][holder] = None
             return False
         self._waiting[LIST].pop(holder, None)
-        self._lister = holder
+        self._lister, self._list_began = holder, monotonic()
         return True
 
     def listed(self, holder: Holder) -> None:
         """Its list is written, and counted, or will never be."""
         if self._lister is holder:
+            now = monotonic()
+            self._listed[holder] = (self._had(holder, now) + now - self._list_began, now)
             self._lister = None
             self.let_in()
 
@@ -181,6 +196,8 @@ class MemoryBudget:
         try:
             for waiting in self._waiting.values():
                 while waiting:
+                    if waiting is self._waiting[LIST] and self._lister is None:
+                        self._prefer_who_had_least()
                     self._turn, _ = waiting.popitem(last=False)
                     self._turn.room()
                     if self._turn in waiting:
@@ -189,11 +206,24 @@ class MemoryBudget:
         finally:
             self._turn = None
 
+    def _had(self, holder: Holder, now: float) -> float:
+        seconds, at = self._listed.get(holder, (0.0, now))
+        return float(seconds * 0.5 ** ((now - at) / HALF_S))
+
+    def _prefer_who_had_least(self) -> None:
+        """Every second time: those who want large lists all the time keep nobody waiting for all of them."""
+        self._is_oldest_next = not self._is_oldest_next
+        if not self._is_oldest_next:
+            waiting, now = self._waiting[LIST], monotonic()
+            least = min(waiting, key=lambda each: self._had(each, now))
+            waiting.move_to_end(least, last=False)
+
     def forget(self, holder: Holder) -> None:
         """It is gone."""
         for waiting in self._waiting.values():
             waiting.pop(holder, None)
         self.listed(holder)
+        self._listed.pop(holder, None)
 
     def tick(self, now: float, holders: tuple[Holder, ...]) -> None:
         """Once a second: whoever stalls keeps nobody else out."""

@@ -7,25 +7,13 @@ again. Only APIs are here whose elements have nothing to do with each other:
 
     request    topics [ a: 0 1 2 … 9999 ]            response  topics [ a: 0 … 249 ]  topics [ a: 250 … ] …
     slices     topics [ a: 0 … 249 ]  topics [ a: 250 … ] …    ─▶  topics [ a: 0 … 9999 ]
-
-Also here: turns of the event loop, shared among the connections: none waits for all the others to be served.
-
-The system reports every socket that has something at once, a thousand of them in one turn. Served one
-after the other, they would keep timers, heartbeats and the disk's answers waiting for all of them. So a turn
-has `TURN_S` for connections; those that come too late for it stop reading, wait in line and are served in
-the next turns, first come, first served. The broker owns one.
 """
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-from collections import deque
 from collections.abc import (
-    AsyncIterator,
     Awaitable,
-    Callable,
-    Iterable,
     Iterator,
     Mapping,
     Sequence,
@@ -36,45 +24,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.registry import Api, Context, Handler, Later, Response
-from headwater.broker.supervisor import Supervisor
+from headwater.broker.turns import give_way
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
-    from headwater.broker.inbound import Inbound
 
 
 SLICE_ELEMENTS = 250
-LOOKS_AT_ONCE = 50
 T = TypeVar("T")
-
-
-class Pace:
-    """For a handler whose work is of unknown length: leaves the event loop to others when it is due."""
-
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._since = monotonic()
-
-    @property
-    def is_due(self) -> bool:
-        """Whether this turn has been long enough."""
-        return self._monotonic() - self._since > TURN_S
-
-    async def rest(self) -> None:
-        """To be called between two pieces of work."""
-        if self.is_due:
-            await asyncio.sleep(0)
-            self._since = self._monotonic()
-
-
-async def in_turns(items: Iterable[T], monotonic: Callable[[], float]) -> AsyncIterator[T]:
-    """Each of them, however many there are: others are served in between. What they are taken from may
-    change then, so it must be theirs."""
-    pace = Pace(monotonic)
-    for number, item in enumerate(items):
-        if not number % LOOKS_AT_ONCE:
-            await pace.rest()
-        yield item
 
 
 class Path(NamedTuple):
@@ -143,7 +100,7 @@ async def _one_by_one(
             answer = await answer
         assert isinstance(answer, dict), "such handlers do not wait for others"
         join(whole, answer, path.response)
-        await asyncio.sleep(0)
+        await give_way()
     return whole
 
 
@@ -213,43 +170,3 @@ def join(whole: dict[str, Any], answer: Mapping[str, Any], names: Sequence[str])
 def _is_the_same(row: Mapping[str, Any], other: Mapping[str, Any], inner: str) -> bool:
     """Whether two rows are about one thing: all they say of it but for its elements."""
     return {**row, inner: None} == {**other, inner: None}
-
-
-TURN_S = 0.005
-
-
-class Turns:
-    """Who is to be served now, and who in the next turn."""
-
-    def __init__(self, supervisor: Supervisor) -> None:
-        self._supervisor = supervisor
-        self._waiting: deque[Inbound] = deque()
-        self._until = 0.0
-        self._is_running = False
-
-    def has_time(self) -> bool:
-        """Whether this turn has time for one more request."""
-        now = self._supervisor.monotonic()
-        if not self._is_running:
-            self._begin(now)
-        return now < self._until
-
-    def wait(self, inbound: Inbound) -> None:
-        """To be served (`go_on`) in the next turn, or the one after."""
-        self._waiting.append(inbound)
-        if not self._is_running:
-            self._begin(self._supervisor.monotonic())
-
-    def _begin(self, now: float) -> None:
-        self._is_running, self._until = True, now + TURN_S
-        self._supervisor.soon("connections", self._next)
-
-    def _next(self) -> None:
-        self._is_running = False
-        if not self._waiting:
-            return
-        self._begin(self._supervisor.monotonic())
-        for _ in range(len(self._waiting)):  # those that come again meanwhile wait once more
-            self._supervisor.call("connections", self._waiting.popleft().go_on)
-            if self._supervisor.monotonic() > self._until:
-                return

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.broker.groups.consumer.member import ConsumerMember
 from headwater.broker.groups.streams.group import StreamsGroup
 from headwater.broker.groups.streams.member import StreamsMember
-from headwater.broker.slices import Pace
+from headwater.broker.turns import Pace
 from headwater.log.confirmation import StorageFailed
 from headwater.log.producers import PRODUCER_BYTES, PRODUCERS_MAX
 

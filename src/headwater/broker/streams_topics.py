@@ -16,8 +16,8 @@ from headwater.broker.audit.changes import topic_made
 from headwater.broker.groups.streams.partitions import ConfiguredTopic, summary
 from headwater.broker.quotas.mutations import Mutations
 from headwater.broker.registry import Context
-from headwater.broker.slices import Pace, in_turns
 from headwater.broker.topic_admission import TopicError
+from headwater.broker.turns import Pace, in_turns
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker

@@ -114,7 +114,7 @@ class Validation:
 
     async def _turn(self, address: str, size: int) -> None:
         mine: _Turn = (asyncio.get_running_loop().create_future(), size)
-        self._waiting.add(address, mine)
+        self._waiting.add(address, mine, size)
         self._begin_next()
         try:
             await mine[0]

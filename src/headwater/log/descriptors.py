@@ -28,7 +28,7 @@ SHARE = 2
 """The log may have one of so many of the process's descriptors; the rest is for connections."""
 RESERVE = 64
 _AT_LEAST = 16
-_RUN_OUT = (errno.EMFILE, errno.ENFILE)
+RUN_OUT = (errno.EMFILE, errno.ENFILE)
 
 
 class Holder(Protocol):
@@ -85,7 +85,7 @@ class Descriptors:
         try:
             return step()
         except OSError as error:
-            if error.errno not in _RUN_OUT:
+            if error.errno not in RUN_OUT:
                 raise
             if not self.release(max(_AT_LEAST, self.count // 4)):
                 raise _run_out(error, path) from error
@@ -129,7 +129,7 @@ class Descriptors:
 
 
 def _run_out(error: OSError, path: Path) -> OSError:
-    if error.errno not in _RUN_OUT:
+    if error.errno not in RUN_OUT:
         return error
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return OSError(
@@ -160,3 +160,11 @@ def share_of_log() -> int:
     if soft == resource.RLIM_INFINITY:
         return 2**31
     return max((soft - RESERVE) // SHARE, _AT_LEAST)
+
+
+def share_of_connections() -> int:
+    """How many sockets there is room for beside them."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return 2**31
+    return max(soft - RESERVE - share_of_log(), _AT_LEAST)

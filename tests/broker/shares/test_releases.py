@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.broker import slices
+from headwater.broker import turns
 from headwater.broker.broker import Broker
 from headwater.broker.shares.membership import JOIN
 from headwater.broker.shares.partition_owner import PartitionOwner
@@ -21,7 +21,7 @@ A = SessionKey("g", "a")
 
 @pytest.fixture(autouse=True)
 def _one_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "TURN_S", -1)
+    monkeypatch.setattr(turns, "TURN_S", -1)
 
 
 async def held_by(node: Broker, member: str, connection: object) -> list[PartitionOwner]:

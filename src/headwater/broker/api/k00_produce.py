@@ -11,7 +11,6 @@ batch in one turn with all that is asked before it may be: a transaction may end
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,6 +24,7 @@ from headwater.broker.registry import NO_ANSWER, Api, Context, Later
 from headwater.broker.slices import pieces
 from headwater.broker.transactions.admission import Admission, NotAdmitted
 from headwater.broker.transactions.transitions import Producer
+from headwater.broker.turns import give_way
 from headwater.broker.validation import AT_ONCE_BATCHES_MAX, Bounds, Candidate, Checked
 from headwater.log.partition import PartitionLog, StorageFailed
 from headwater.log.producers import ProducerError
@@ -132,7 +132,7 @@ async def _in_turns(broker: Broker, pending: _Pending, parts: list[_Part]) -> No
     try:
         for some in pieces(parts, PARTS_AT_ONCE):
             _admit_all(broker, pending, some)
-            await asyncio.sleep(0)
+            await give_way()
         for some in pieces(parts, PARTS_AT_ONCE):
             bounds = await _check_and_stage(broker, pending, some, bounds)
         pending.staged()

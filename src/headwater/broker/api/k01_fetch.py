@@ -17,7 +17,7 @@ the stable offset to move, however much is written meanwhile.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from headwater.broker.fetch_sessions import Asked, FetchSessions, Row, Rows, Ses
 from headwater.broker.partition import Partition
 from headwater.broker.registry import Api, Context, Later, Response
 from headwater.broker.slices import SLICE_ELEMENTS, pieces
+from headwater.broker.turns import give_way
 from headwater.log.aborted_transactions import AbortedTransaction
 from headwater.log.partition import OffsetOutOfRange
 from headwater.record.errors import CorruptBatch
@@ -62,23 +63,6 @@ class _Reading:
 class _Fetch:
     """One request, from the first look at the logs to its answer."""
 
-    __slots__ = (
-        "_asked",
-        "_broker",
-        "_bytes_wanted",
-        "_by_id",
-        "_committed",
-        "_context",
-        "_later",
-        "_loop",
-        "_open",
-        "_request",
-        "_session",
-        "_stable",
-        "_timer",
-        "_watched",
-    )
-
     def __init__(
         self,
         broker: Broker,
@@ -98,14 +82,14 @@ class _Fetch:
         self._later = Later()
         self._timer: asyncio.TimerHandle | None = None
         self._watched: list[Partition] = []
-        self._bytes_wanted = 0
+        self._bytes_wanted: int = request.min_bytes
         self._stable: dict[Partition, int] = {}  # how far readers of committed data could last go
         self._open = set[Partition]()  # where a transaction is or was open in this wait
 
     def begin(self) -> Response | Later | Awaitable[Response]:
         if self._is_long:
             self._later = Later(on_cancel=self._unwatch)
-            self._broker.supervisor.spawn("fetches", self._heard(self._begin_in_slices()))
+            self._broker.supervisor.spawn("fetches", self._heard(self._long(self._begin_in_slices)))
             return self._later
         rows = self._read(cached_only=True)
         if rows is None:
@@ -113,6 +97,7 @@ class _Fetch:
         if self._is_enough(rows):
             return self._answer(rows)
         self._later = Later(on_cancel=self._unwatch)
+        self._watch(self._asked)
         self._wait(rows)
         return self._later
 
@@ -122,10 +107,9 @@ class _Fetch:
         return len(self._asked) > SLICE_ELEMENTS
 
     def _is_enough(self, rows: Rows) -> bool:
-        request = self._request
         return (
-            _size(rows) >= request.min_bytes
-            or request.max_wait.total_seconds() <= 0
+            _size(rows) >= self._request.min_bytes
+            or self._request.max_wait.total_seconds() <= 0
             or _has_error(rows)
             or not self._asked
         )
@@ -135,26 +119,32 @@ class _Fetch:
     async def _heard(self, work: Awaitable[Response | None]) -> None:
         """Give the answer of this work, if it has one, or say that it failed."""
         try:
-            answer = await work
+            if (answer := await work) is not None:
+                self._later.set(answer)
         except Exception as error:
             self._fail(error)
-        else:
-            if answer is not None:
-                self._later.set(answer)
+
+    async def _long(self, look: Callable[[], Awaitable[Response | None]]) -> Response | None:
+        """A row takes a kilobyte until it is written: few are made for many partitions at a time."""
+        async with self._broker.sessions.looks.place(self._context.spent):
+            return None if self._later.is_cancelled else await look()
 
     async def _begin_in_slices(self) -> Response | None:
-        """The answer; None: it waits for more."""
-        rows = await self._read_in_slices()
+        """The answer; None: it waits for more. What grows while others are looked at counts as well."""
+        rows = await self._read_in_slices(watch=True)
         if self._is_enough(rows) or self._broker.stopping:
+            self._unwatch()
             return await self._answer_in_slices(rows)
         self._context.reads(-_size(rows))
         self._wait(rows)
         return None
 
-    async def _read_in_slices(self) -> Rows:
+    async def _read_in_slices(self, *, watch: bool = False) -> Rows:
         """Counted from here on: others read in between."""
         reading, held = self._begin_reading(), 0
         for part in pieces(self._asked, SLICE_ELEMENTS):
+            if watch:
+                self._watch(part)
             before = reading.left
             if not self._read_some(part, reading, cached_only=True):
                 rows = reading.rows = await self._read_cold()
@@ -164,14 +154,14 @@ class _Fetch:
             self._context.reads(before - reading.left)
             if not self._broker.memory.answer_bytes():
                 reading.left = 0
-            await asyncio.sleep(0)
+            await give_way()
         return reading.rows
 
     async def _answer_in_slices(self, rows: Rows) -> Response:
         changed: Rows = []
         for part in pieces(rows, SLICE_ELEMENTS):
             changed += self._changed(part)
-            await asyncio.sleep(0)
+            await give_way()
         return self._grouped(changed)
 
     async def _look_again(self) -> Response:
@@ -179,20 +169,27 @@ class _Fetch:
 
     # ---- waiting -------------------------------------------------------------------------------
 
-    def _wait(self, rows: Rows) -> None:
+    def _watch(self, some: Iterable[Asked]) -> None:
+        """In the turn in which they are looked at: what comes from then on is heard of."""
         if self._later.is_cancelled:  # the client went while its partitions were looked at
             return
-        seconds = self._request.max_wait.total_seconds()
-        self._bytes_wanted = self._request.min_bytes - _size(rows)
-        self._timer = self._broker.supervisor.later(seconds, "fetches", self._wake)
-        self._broker.sessions.waiting.add(self._wake)
-        for asked, row in rows:
+        for asked in some:
             partition = self._partition(asked)
             if partition is not None:
                 partition.watchers.add(self)
                 self._watched.append(partition)
-                self._stable[partition] = row["last_stable_offset"]
+                self._stable[partition] = partition.log.last_stable_offset()
                 self._open |= {partition} if partition.log.producers.has_any_open else set()
+
+    def _wait(self, rows: Rows) -> None:
+        if self._later.is_cancelled:
+            return
+        seconds = self._request.max_wait.total_seconds()
+        self._timer = self._broker.supervisor.later(seconds, "fetches", self._wake)
+        self._broker.sessions.waiting.add(self._wake)
+        self._bytes_wanted -= _size(rows)
+        if self._bytes_wanted <= 0:
+            self._wake()
 
     def grew(self, size: int, partition: Partition) -> None:
         """A partition has more (0: it is gone). Only this one is looked at: many wait, each for many."""
@@ -223,10 +220,13 @@ class _Fetch:
             self._finish(rows)
 
     def _wake(self) -> None:
+        if self._timer is None:  # the others are still looked at: once more, then
+            self._bytes_wanted = 0
+            return
         try:
             if self._is_long:
                 self._unwatch()
-                self._broker.supervisor.spawn("fetches", self._heard(self._look_again()))
+                self._broker.supervisor.spawn("fetches", self._heard(self._long(self._look_again)))
             else:
                 self._finish(self._read(cached_only=True))
         except Exception as error:

@@ -6,7 +6,6 @@ allows it and `auto.create.topics.enable` is on; it is then in this very answer.
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from headwater.broker.once import once
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.slices import SLICE_ELEMENTS
 from headwater.broker.topic_admission import TopicError, check_name
+from headwater.broker.turns import give_way
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -82,7 +82,7 @@ async def _everything(broker: Broker, operations: bool) -> list[dict[str, Any]]:
             described += 1 + topic.partitions
         if described > SLICE_ELEMENTS:
             described = 0
-            await asyncio.sleep(0)
+            await give_way()
     return rows
 
 

@@ -19,7 +19,8 @@ from headwater.broker import internal_topics
 from headwater.broker.groups.offsets import GroupOffsets
 from headwater.broker.once import once
 from headwater.broker.registry import Api, Context
-from headwater.broker.slices import SLICE_ELEMENTS, Pace, pieces
+from headwater.broker.slices import SLICE_ELEMENTS, pieces
+from headwater.broker.turns import Pace
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker

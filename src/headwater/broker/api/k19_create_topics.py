@@ -15,8 +15,8 @@ from headwater.broker.bounds import TOPICS_MADE_MAX
 from headwater.broker.catalogue import Topic
 from headwater.broker.quotas.mutations import Mutations
 from headwater.broker.registry import Api, Context, Response
-from headwater.broker.slices import Pace
 from headwater.broker.topic_admission import TopicError
+from headwater.broker.turns import Pace
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker

@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.registry import Api, Context, Response, always
 from headwater.broker.security.acls import Acl, Filter, Operation, Pattern, Permission, ResourceType
-from headwater.broker.slices import in_turns
+from headwater.broker.turns import in_turns
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker

@@ -21,8 +21,8 @@ from headwater.broker.security.acls import (
     Permission,
     ResourceType,
 )
-from headwater.broker.slices import Pace
 from headwater.broker.topic_admission import TopicError, storage_errors
+from headwater.broker.turns import Pace
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker

@@ -12,8 +12,8 @@ from kio.schema.errors import ErrorCode
 from headwater.broker.api.k29_describe_acls import DISABLED, entry, filter_of
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.security.acls import Acl
-from headwater.broker.slices import Pace
 from headwater.broker.topic_admission import TopicError, storage_errors
+from headwater.broker.turns import Pace
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker

@@ -16,7 +16,6 @@ tools such as `kafka-configs` and Terraform compare them.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,6 +32,7 @@ from headwater.broker.settings.requests import broker_named, check_topic_name, u
 from headwater.broker.settings.subscription import SUBSCRIPTION
 from headwater.broker.settings.topic import TOPIC, topic_default
 from headwater.broker.settings.values import BROKER, Settings, Source, Synonym
+from headwater.broker.turns import give_way
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -58,7 +58,7 @@ async def handle(broker: Broker, request: Any, context: Context) -> dict[str, An
     for each in once(request.resources, lambda each: (each.resource_type, each.resource_name)):
         results.append(_described(broker, each, request, told))
         if not len(results) % RESOURCES_AT_ONCE:
-            await asyncio.sleep(0)  # others may go on
+            await give_way()  # others may go on
     return {"results": results}
 
 

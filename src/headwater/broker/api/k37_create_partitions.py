@@ -12,8 +12,8 @@ from headwater.broker import internal_topics
 from headwater.broker.catalogue import Topic
 from headwater.broker.quotas.mutations import Mutations
 from headwater.broker.registry import Api, Context, Response
-from headwater.broker.slices import Pace
 from headwater.broker.topic_admission import PARTITIONS_MAX, TopicError, unknown_topic
+from headwater.broker.turns import Pace
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker

@@ -18,7 +18,7 @@ from kio.schema.errors import ErrorCode
 from headwater.broker.bounds import NAME_CHARS_MAX
 from headwater.broker.quotas.entities import CLIENT, IP, USER, Entity, Key, entity
 from headwater.broker.registry import Api, Context, Response
-from headwater.broker.slices import Pace
+from headwater.broker.turns import Pace
 from headwater.log.partition import StorageFailed
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from headwater.broker.bounds import NAME_CHARS_MAX, SECRET_BYTES_MAX
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.security import scram
 from headwater.broker.security.scram import Credential, Mechanism
-from headwater.broker.slices import Pace
 from headwater.broker.topic_admission import TopicError, storage_errors
+from headwater.broker.turns import Pace
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from headwater.broker.bounds import shown
 from headwater.broker.once import once
 from headwater.broker.registry import Api, Context, Response, always
-from headwater.broker.slices import SLICE_ELEMENTS, Pace, pieces
+from headwater.broker.slices import SLICE_ELEMENTS, pieces
+from headwater.broker.turns import Pace
 from headwater.log.producers import Producer
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.registry import Api, Context, Response, always
-from headwater.broker.slices import in_turns
 from headwater.broker.transactions.transaction import STATES, State, Transaction
+from headwater.broker.turns import in_turns
 from headwater.fair_queue import Busy
 from headwater.regex import STEPS_AT_ONCE_MAX, BadRegex, Regex
 

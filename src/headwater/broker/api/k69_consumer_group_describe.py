@@ -19,7 +19,7 @@ from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.member import ConsumerMember, Partitions, partitions_of
 from headwater.broker.once import once
 from headwater.broker.registry import Api, Context, always
-from headwater.broker.slices import in_turns
+from headwater.broker.turns import in_turns
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker

@@ -18,7 +18,7 @@ from headwater.broker.registry import Api, Context, Response
 from headwater.broker.shares.acknowledgement import Settled, is_wrong, settle
 from headwater.broker.shares.fetch import Row, ShareFetch, Wanted
 from headwater.broker.shares.sessions import FINAL, INITIAL, Place, SessionError, SessionKey
-from headwater.broker.slices import in_turns
+from headwater.broker.turns import in_turns
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker

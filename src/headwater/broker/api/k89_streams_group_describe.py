@@ -21,7 +21,7 @@ from headwater.broker.groups.streams.partitions import ConfiguredTopic
 from headwater.broker.groups.streams.topology import Subtopology, TopicInfo
 from headwater.broker.once import once
 from headwater.broker.registry import Api, Context, always
-from headwater.broker.slices import Pace, in_turns
+from headwater.broker.turns import Pace, in_turns
 
 if TYPE_CHECKING:
     from kio.schema.streams_group_describe.v0.request import StreamsGroupDescribeRequest

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.broker.once import once
 from headwater.broker.registry import Api, Context, Response, always
 from headwater.broker.shares.records import Key
-from headwater.broker.slices import in_turns
+from headwater.broker.turns import in_turns
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker

@@ -26,6 +26,7 @@ from headwater.broker.groups.offsets import OffsetView
 from headwater.broker.groups.records import OffsetKey, OffsetValue
 from headwater.broker.slices import pieces
 from headwater.broker.supervisor import Supervisor
+from headwater.broker.turns import give_way
 
 ANSWERS_AT_ONCE = 100
 """In one turn of the event loop; a generation may begin for thousands."""
@@ -135,7 +136,7 @@ class Core:
 async def _answer_others(replies: Sequence[Reply]) -> None:
     """Each wakes up a request, which is more work than to decide what it hears."""
     for some in pieces(replies, ANSWERS_AT_ONCE):
-        await asyncio.sleep(0)
+        await give_way()
         for reply in some:
             answer(reply.ticket, reply.answer)
 

@@ -12,8 +12,8 @@ import heapq
 from collections.abc import Callable
 
 from headwater.broker.clock import Clock
-from headwater.broker.slices import Pace
 from headwater.broker.supervisor import Supervisor
+from headwater.broker.turns import Pace
 
 SWEEP_ABOVE = 64
 

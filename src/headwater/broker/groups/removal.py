@@ -18,7 +18,8 @@ from headwater.broker.groups.group import Group
 from headwater.broker.groups.journal import Records
 from headwater.broker.groups.offset_store import Committed, encode
 from headwater.broker.groups.offsets import Key, expired
-from headwater.broker.slices import SLICE_ELEMENTS, Pace, pieces
+from headwater.broker.slices import SLICE_ELEMENTS, pieces
+from headwater.broker.turns import Pace, give_way
 
 log = logging.getLogger(__name__)
 
@@ -137,7 +138,7 @@ class Removal:
         """The disk answers all that is under way at once: so it must never be all that there is."""
         more = True
         while more:
-            await asyncio.sleep(0)
+            await give_way()
             await asyncio.gather(*begun)
             begun.clear()
             more = self._some(steps, begun)

@@ -12,7 +12,6 @@ Decisions are remembered until an ACL changes; there are at most `REMEMBERED_MAX
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections.abc import Callable, Mapping
@@ -34,7 +33,8 @@ from headwater.broker.security.acls import (
     decide,
 )
 from headwater.broker.settings import Settings
-from headwater.broker.slices import in_turns, pieces
+from headwater.broker.slices import pieces
+from headwater.broker.turns import give_way, in_turns
 
 logger = logging.getLogger("headwater.security")
 
@@ -72,7 +72,7 @@ class Authorizer:
         parts = []
         async for some in in_turns(pieces(found, SORTED_AT_ONCE), monotonic):
             parts.append(sorted(some))
-            await asyncio.sleep(0)
+            await give_way()
         return [acl async for acl in in_turns(merge(*parts), monotonic)]
 
     def _apply(self, name: str, value: Mapping[str, object] | None) -> None:

@@ -34,6 +34,7 @@ from headwater.broker.security.login import Policy
 from headwater.broker.security.principal import BadRule, PrincipalRules
 from headwater.broker.settings import Settings
 from headwater.broker.supervisor import Supervisor
+from headwater.log.descriptors import RUN_OUT
 from headwater.oidc.claims import Rules
 from headwater.oidc.errors import BadIssuer
 
@@ -128,6 +129,8 @@ class SocketServer:
         if error is None:
             self._supervisor.health.succeeded(LISTENERS)
         else:
+            if error.errno in RUN_OUT and self.admission is not None:
+                self.admission.make_room()
             self._supervisor.failed(LISTENERS, error, "a client could not be accepted")
 
     def _counts(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Settings of the broker for what clients may take: quotas and client metrics. Read by `values`.
+"""Settings of the broker for what clients may take: connections, quotas and client metrics. Read by `values`.
 
 The quotas themselves are no settings: they belong to users, clients and addresses, and are set with
 AlterClientQuotas.
@@ -6,7 +6,29 @@ AlterClientQuotas.
 
 from __future__ import annotations
 
-from headwater.broker.settings.definitions import Definition, Kind, at_least
+from headwater.broker.settings.definitions import CLUSTER_WIDE, INT_MAX, Definition, Kind, at_least
+
+CONNECTIONS = (
+    Definition(
+        "max.connections",
+        Kind.INT,
+        INT_MAX,
+        "Connections open at one time, TLS handshakes too; one more is closed at once. It cannot be 0."
+        " Where it is not set, there is one for each 16 KiB of `queued.max.request.bytes`, at least"
+        " 1,000; whoever is silent for longest makes room for others then, as where descriptors run"
+        " short.",
+        at_least(1),
+        CLUSTER_WIDE,
+    ),
+    Definition(
+        "max.connections.per.ip",
+        Kind.INT,
+        INT_MAX,
+        "The same bound for each client address, an IPv6 one too: each by itself, as in Kafka.",
+        at_least(1),
+        CLUSTER_WIDE,
+    ),
+)
 
 QUOTAS = (
     Definition(
@@ -45,4 +67,4 @@ CLIENT_METRICS = (
     ),
 )
 
-LIMITS = (*QUOTAS, *CLIENT_METRICS)
+LIMITS = (*CONNECTIONS, *QUOTAS, *CLIENT_METRICS)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from headwater.broker.settings.definitions import (
     CLUSTER_WIDE,
-    INT_MAX,
     Check,
     Definition,
     Kind,
@@ -83,22 +82,6 @@ NETWORK = (
         " worked on, decompressed records, answers not yet taken. Where it is used up, reading from"
         " sockets pauses. -1 for no bound.",
         at_least(-1),
-    ),
-    Definition(
-        "max.connections",
-        Kind.INT,
-        INT_MAX,
-        "Connections open at one time, TLS handshakes too; one more is closed at once. It cannot be 0.",
-        at_least(1),
-        CLUSTER_WIDE,
-    ),
-    Definition(
-        "max.connections.per.ip",
-        Kind.INT,
-        INT_MAX,
-        "The same bound for each client address, an IPv6 one too: each by itself, as in Kafka.",
-        at_least(1),
-        CLUSTER_WIDE,
     ),
     Definition(
         "connections.max.idle.ms",

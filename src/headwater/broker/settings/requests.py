@@ -25,7 +25,7 @@ from headwater.broker.settings.alter import (
     subscription_change,
     topic_change,
 )
-from headwater.broker.slices import Pace
+from headwater.broker.turns import Pace
 from headwater.log.partition import StorageFailed
 
 if TYPE_CHECKING:

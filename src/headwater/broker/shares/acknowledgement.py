@@ -19,6 +19,7 @@ from headwater.broker.shares.records import Key
 from headwater.broker.shares.sessions import Place, SessionKey
 from headwater.broker.shares.state import Acquired, Batch
 from headwater.broker.slices import SLICE_ELEMENTS, pieces
+from headwater.broker.turns import give_way
 
 Settled = dict[Place, tuple[ErrorCode, str | None]]
 BEGUN_AT_ONCE = 100
@@ -45,7 +46,7 @@ async def settle(shares: ShareCoordinator, key: SessionKey, request: Any) -> Set
         for place, each in some:
             if begun > BEGUN_AT_ONCE:  # what has begun waits for the disk, together with the others
                 begun = 0
-                await asyncio.sleep(0)
+                await give_way()
             working.append(shares.spawn(_settle_one(shares, key, place, each, renews)))
             begun += len(each.acknowledgement_batches)
         outcomes = await asyncio.gather(*working)

@@ -21,7 +21,7 @@ from headwater.broker.shares.partition_owner import PartitionOwner
 from headwater.broker.shares.records import Key
 from headwater.broker.shares.sessions import Place, Session
 from headwater.broker.shares.state import Ack, Acknowledgement, Acquired, Batch, SharePartition
-from headwater.broker.slices import Pace
+from headwater.broker.turns import Pace
 from headwater.log.aborted_transactions import AbortedTransaction, among
 from headwater.log.partition import OffsetOutOfRange, StorageFailed
 from headwater.record import batch as batches

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.shares.records import Key
-from headwater.broker.slices import Pace
 from headwater.broker.supervisor import Supervisor
+from headwater.broker.turns import Pace
 
 if TYPE_CHECKING:
     from headwater.broker.shares.partition_owner import PartitionOwner

@@ -44,6 +44,7 @@ from headwater.broker.transactions.transaction import (
     Transaction,
 )
 from headwater.broker.transactions.transitions import Producer, Transition
+from headwater.broker.turns import give_way
 from headwater.log.partition import StorageFailed
 
 logger = logging.getLogger("headwater.broker")
@@ -69,8 +70,7 @@ class TransactionCoordinator:
         has_room: Callable[[int], bool],
     ) -> None:
         self.markers = markers
-        self._settings = settings
-        self._clock = clock
+        self._settings, self._clock = settings, clock
         self._catalogue = catalogue
         self._store = store
         self._supervisor = supervisor
@@ -287,7 +287,7 @@ class TransactionCoordinator:
             look_at(some)
             if begun := self._ending.keys() - before:  # the disk answers them all at once
                 await asyncio.wait([self._ending[name] for name in begun], timeout=RETRY_SECONDS)
-            await asyncio.sleep(0)
+            await give_way()
 
     def abort_overdue(self, names: Sequence[str] | None = None) -> None:
         """Decide the end of those (of these) that have been open for too long, and begin it."""

@@ -16,8 +16,9 @@ from kio.schema.errors import ErrorCode
 from headwater.broker.internal_topics import CONSUMER_OFFSETS as OFFSETS
 from headwater.broker.partition import Partition
 from headwater.broker.promise import promise
-from headwater.broker.slices import LOOKS_AT_ONCE, SLICE_ELEMENTS, pieces
+from headwater.broker.slices import SLICE_ELEMENTS, pieces
 from headwater.broker.transactions.transaction import TopicPartition
+from headwater.broker.turns import LOOKS_AT_ONCE, give_way
 from headwater.log.partition import StorageFailed
 from headwater.log.producers import CoordinatorFenced, FencedEpoch
 from headwater.record import batch as batches
@@ -75,7 +76,7 @@ class Markers:
         # All are staged before the first is waited for: they share what commits there are.
         for some in pieces(wanted, LOOKS_AT_ONCE):
             if staged:
-                await asyncio.sleep(0)  # there may be thousands: others are served in between
+                await give_way()  # there may be thousands: others are served in between
             staged += [self.stage(marker, *each, strict=strict, decided=decided) for each in some]
         errors = list[ErrorCode]()
         for waited in pieces(staged, SLICE_ELEMENTS):
