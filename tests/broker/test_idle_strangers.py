@@ -28,6 +28,8 @@ def connect(bootstrap: str) -> socket.socket:
 class Holder:
     """Of a frame."""
 
+    client_host = "127.0.0.1"
+
     def room(self) -> None:
         """It need not be told."""
 

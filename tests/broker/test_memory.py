@@ -236,6 +236,8 @@ def test_a_reader_who_takes_its_time_gets_everything(data: Path) -> None:
 class Client:
     """A connection of a simulation: wants a frame at a time, and gives it back later."""
 
+    client_host = "127.0.0.1"
+
     def __init__(self, budget: MemoryBudget, size: int) -> None:
         self.budget = budget
         self.size = size
@@ -273,6 +275,8 @@ def test_everybody_gets_a_turn_and_the_sum_stays_within_the_limit(seed: int) -> 
 
 class Lister:
     """Asks for a list whenever it can."""
+
+    client_host = "127.0.0.1"
 
     def __init__(self, memory: MemoryBudget, served: list[Lister]) -> None:
         self._memory, self._served = memory, served
@@ -320,4 +324,4 @@ def test_lists_go_to_whoever_had_least_lately_and_not_to_the_few_who_ask_all_the
     assert {*served[-900:]} == {*busy}, "all of them get on"
     for each in (*busy, light):
         memory.forget(each)
-    assert not memory._listed
+    assert memory._listed.keys() == {"127.0.0.1"}

@@ -12,7 +12,7 @@ from kio.index import load_request_schema
 
 from headwater.broker import slices
 from headwater.broker.slices import PATHS, SLICE_ELEMENTS
-from headwater.broker.turns import Few, Turns, give_way
+from headwater.broker.turns import HALF_S, Few, Had, Turns, give_way
 from headwater.wire import guard
 from tests.broker.serving import Serving, serving
 from tests.compat.asking import end_offset, produce
@@ -243,34 +243,49 @@ def test_whatever_is_done_in_turns_in_the_broker_gives_way_to_all_the_others() -
 
 
 class _Client:
-    """A connection, as `Turns` sees it."""
+    """A connection, as `Turns` sees it: it asks for much, or for little, again and again."""
 
-    def __init__(self, turns: Turns, served: list[object], spent: float) -> None:
-        self._turns, self._served, self.spent = turns, served, spent
+    def __init__(
+        self, loop_turns: Turns, served: list[object], seconds: float, network: str
+    ) -> None:
+        self._loop_turns, self._served, self._seconds = loop_turns, served, seconds
+        self.network, self.turns = network, Had(HALF_S)
+        self.waited = [0]
+
+    def ask(self) -> None:
+        self.waited.append(len(self._served))
+        self._loop_turns.wait(self)  # type: ignore[arg-type]
 
     def go_on(self) -> None:
         self._served.append(self)
-        self.spent += 1.0
-        if len(self._served) < 500:
-            self._turns.wait(self)  # type: ignore[arg-type]
+        self.waited[-1] = len(self._served) - self.waited[-1]
+        now = self._loop_turns._supervisor.monotonic()
+        self._loop_turns.took(self, now - self._seconds)  # type: ignore[arg-type]
+        if len(self._served) < 3_000:
+            self.ask()
 
 
-def test_a_client_that_seldom_asks_is_served_before_those_that_ask_all_the_time(data: Path) -> None:
+@pytest.mark.parametrize("others", ["127.0.0.1", "127.0.0.2"], ids=["of one address", "of another"])
+def test_a_client_that_asks_for_little_is_served_before_those_that_ask_for_much(
+    data: Path, others: str
+) -> None:
+    """Those of another address may come anew for each request: they count as one."""
     served: list[object] = []
     with serving(data) as broker:
+        supervisor = broker.broker.supervisor
 
-        def begin() -> _Client:
-            turns = Turns(broker.broker.supervisor)
-            for _ in range(200):
-                turns.wait(_Client(turns, served, 5.0))  # type: ignore[arg-type]
-            broker.broker.supervisor.monotonic = lambda: float(len(served))
-            light = _Client(turns, served, 0.0)
-            turns.wait(light)  # type: ignore[arg-type]
-            return light
+        def begin() -> tuple[_Client, list[_Client]]:
+            loop_turns = Turns(supervisor)
+            supervisor.monotonic = lambda: 0.01 * len(served)
+            busy = [_Client(loop_turns, served, 0.01, others) for _ in range(200)]
+            light = _Client(loop_turns, served, 0.0001, "127.0.0.1")
+            for each in (*busy, light):
+                each.ask()
+            return light, busy
 
-        monotonic = broker.broker.supervisor.monotonic
-        light = broker.call(begin)
-        until(lambda: len(served) >= 500, "them to be served")
-        broker.broker.supervisor.monotonic = monotonic
-        assert light in served[:2]
-        assert len({*served[:400]}) > 100, "the others get on"
+        monotonic = supervisor.monotonic
+        light, busy = broker.call(begin)
+        until(lambda: len(served) >= 3_000, "them to be served")
+        supervisor.monotonic = monotonic
+        assert max(light.waited[9:-1]) <= 4, light.waited
+        assert {*busy} <= {*served}, "the others get on"

@@ -17,7 +17,9 @@ from headwater.broker.exchange import gone
 from headwater.broker.frame_buffer import FrameBuffer
 from headwater.broker.outbound import TASK
 from headwater.broker.registry import Api, never
+from headwater.broker.security.fair_queue import network
 from headwater.broker.security.sasl_tokens import TOKEN, token_header
+from headwater.broker.turns import HALF_S, Had
 from headwater.wire import messages
 from headwater.wire.errors import BeyondBound, WireError
 
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from headwater.broker.connection import Connection
 
 INBOX_MAX = 16
-HALF_S = 1.0
 
 
 class Inbound:
@@ -38,13 +39,14 @@ class Inbound:
         self.frames = FrameBuffer(broker.memory)
         self.last_active = broker.clock.monotonic()
         self.is_paused = self.has_spoken = False
-        self._paused_at = self._read_at = self.last_active
+        self._paused_at = self.last_active
         self._muted: asyncio.TimerHandle | None = None
         """Set while a quota keeps this connection silent."""
         self._goes_on = False
         """What this turn had no time for is done in the next."""
-        self.spent = 0.0
-        """Seconds of the event loop that this client had lately: half of them are forgotten in `HALF_S`."""
+        self.turns = Had(HALF_S)
+        """Of the event loop, that this client had."""
+        self.network = network(connection.client_host)
 
     @property
     def is_muted(self) -> bool:
@@ -70,10 +72,8 @@ class Inbound:
 
     def read_on(self) -> None:
         began = self._broker.supervisor.monotonic()
-        self.spent *= 0.5 ** ((began - self._read_at) / HALF_S)
-        self._read_at = began
         self._read_all()
-        self.spent += self._broker.supervisor.monotonic() - began
+        self._broker.turns.took(self, began)
 
     def _read_all(self) -> None:
         try:

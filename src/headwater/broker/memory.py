@@ -31,6 +31,8 @@ from collections import Counter, OrderedDict
 from time import monotonic
 from typing import Protocol
 
+from headwater.broker.turns import Had
+
 LARGE_BYTES = 1024 * 1024
 SMALL_BYTES = 64 * 1024
 """What is taken even when the broker has too much to do: metadata, heartbeats, fetches."""
@@ -40,11 +42,14 @@ HOLD_SECONDS = 30.0
 """The same, however many bytes trickle; of who has not logged in, `STALL_SECONDS` as well."""
 HALF_S = 600.0
 """Longer than a round of lists takes."""
+LISTED_MAX = 10_000
 LOGIN, SMALL, LARGE, ANSWER, LIST = "login", "small", "large", "answer", "list"
 
 
 class Holder(Protocol):
     """A connection, as the budget sees it."""
+
+    client_host: str
 
     def room(self) -> None:
         """There may be room now: try again."""
@@ -67,8 +72,8 @@ class MemoryBudget:
         self._waiting: dict[str, OrderedDict[Holder, None]] = {
             queue: OrderedDict() for queue in (LOGIN, SMALL, LARGE, ANSWER, LIST)
         }
-        self._listed: dict[Holder, tuple[float, float]] = {}
-        """How many seconds the lists of this one took lately, as of when: half are forgotten in `HALF_S`."""
+        self._listed: dict[Holder | str, Had] = {}
+        """How long lists took, of a connection and of an address."""
         self._list_began = 0.0
         self._is_oldest_next = False
         self._lister: Holder | None = None
@@ -178,7 +183,9 @@ class MemoryBudget:
         """Its list is written, and counted, or will never be."""
         if self._lister is holder:
             now = monotonic()
-            self._listed[holder] = (self._had(holder, now) + now - self._list_began, now)
+            for each in (holder, holder.client_host):
+                self._listed.setdefault(each, Had(HALF_S)).add(now - self._list_began, now)
+            self._forget_lists(now)
             self._lister = None
             self.let_in()
 
@@ -207,8 +214,13 @@ class MemoryBudget:
             self._turn = None
 
     def _had(self, holder: Holder, now: float) -> float:
-        seconds, at = self._listed.get(holder, (0.0, now))
-        return float(seconds * 0.5 ** ((now - at) / HALF_S))
+        had = (self._listed.get(each) for each in (holder, holder.client_host))
+        return sum(each.until(now) for each in had if each is not None)
+
+    def _forget_lists(self, now: float) -> None:
+        """Of addresses that are gone there may be many."""
+        if len(self._listed) > LISTED_MAX:
+            self._listed = {who: had for who, had in self._listed.items() if had.until(now) > 1}
 
     def _prefer_who_had_least(self) -> None:
         """Every second time: those who want large lists all the time keep nobody waiting for all of them."""

@@ -114,11 +114,6 @@ class Context:
         """Who asks: `User:NAME`."""
         return ANONYMOUS if self.connection is None else str(self.connection.principal)
 
-    @property
-    def spent(self) -> float:
-        """What this client has had of the event loop lately; see `Inbound`."""
-        return float(getattr(getattr(self.connection, "inbound", None), "spent", 0.0))
-
     def is_kept(self) -> None:
         """What the request says has become state, which is counted elsewhere."""
         if self.connection is not None:

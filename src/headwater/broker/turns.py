@@ -25,8 +25,27 @@ if TYPE_CHECKING:
     from headwater.broker.inbound import Inbound
 
 TURN_S = 0.005
+HALF_S = 1.0
+NETWORKS_MAX = 10_000
 LOOKS_AT_ONCE = 50
 T = TypeVar("T")
+
+
+class Had:
+    """Seconds of something that somebody has had lately: half of them are forgotten in `half_s`."""
+
+    __slots__ = ("_at", "_half_s", "_seconds")
+
+    def __init__(self, half_s: float) -> None:
+        self._half_s, self._seconds, self._at = half_s, 0.0, 0.0
+
+    def until(self, now: float) -> float:
+        self._seconds *= 0.5 ** ((now - self._at) / self._half_s)
+        self._at = now
+        return self._seconds
+
+    def add(self, seconds: float, now: float) -> None:
+        self._seconds = self.until(now) + seconds
 
 
 class _Resting:
@@ -138,11 +157,12 @@ async def in_turns(items: Iterable[T], monotonic: Callable[[], float]) -> AsyncI
 
 
 class Turns:
-    """Who is to be served now, and who in the next turn."""
+    """Who is to be served now, and who in the next turn: by what it and its address had."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
         self._waiting: Line[Inbound] = Line()
+        self._networks: dict[str, Had] = {}
         self._until = 0.0
         self._is_running = False
 
@@ -155,9 +175,29 @@ class Turns:
 
     def wait(self, inbound: Inbound) -> None:
         """To be served (`go_on`) in the next turn, or the one after."""
-        self._waiting.add(inbound, inbound.spent)
+        self._waiting.add(inbound, self.had(inbound))
         if not self._is_running:
             self._begin(self._supervisor.monotonic())
+
+    def had(self, inbound: Inbound) -> float:
+        now, network = self._supervisor.monotonic(), self._networks.get(inbound.network)
+        return inbound.turns.until(now) + (network.until(now) if network is not None else 0.0)
+
+    def had_by(self, connection: object) -> float:
+        """The same; nothing by what is no real one."""
+        inbound = getattr(connection, "inbound", None)
+        return 0.0 if inbound is None else self.had(inbound)
+
+    def took(self, inbound: Inbound, since: float) -> None:
+        """This client has had the event loop since then."""
+        now = self._supervisor.monotonic()
+        network = self._networks.get(inbound.network)
+        if network is None:
+            if len(self._networks) >= NETWORKS_MAX:
+                self._networks.clear()  # all begin again
+            network = self._networks[inbound.network] = Had(HALF_S)
+        for had in (inbound.turns, network):
+            had.add(now - since, now)
 
     def _begin(self, now: float) -> None:
         self._is_running, self._until = True, now + TURN_S

@@ -125,8 +125,8 @@ class _Fetch:
             self._fail(error)
 
     async def _long(self, look: Callable[[], Awaitable[Response | None]]) -> Response | None:
-        """A row takes a kilobyte until it is written: few are made for many partitions at a time."""
-        async with self._broker.sessions.looks.place(self._context.spent):
+        turns, looks = self._broker.turns, self._broker.sessions.looks
+        async with looks.place(turns.had_by(self._context.connection)):
             return None if self._later.is_cancelled else await look()
 
     async def _begin_in_slices(self) -> Response | None:
@@ -184,8 +184,8 @@ class _Fetch:
     def _wait(self, rows: Rows) -> None:
         if self._later.is_cancelled:
             return
-        seconds = self._request.max_wait.total_seconds()
-        self._timer = self._broker.supervisor.later(seconds, "fetches", self._wake)
+        wait = self._request.max_wait.total_seconds()
+        self._timer = self._broker.supervisor.later(wait, "fetches", self._wake)
         self._broker.sessions.waiting.add(self._wake)
         self._bytes_wanted -= _size(rows)
         if self._bytes_wanted <= 0:
