@@ -17,9 +17,9 @@ from headwater.broker.exchange import gone
 from headwater.broker.frame_buffer import FrameBuffer
 from headwater.broker.outbound import TASK
 from headwater.broker.registry import Api, never
-from headwater.broker.security.fair_queue import network
 from headwater.broker.security.sasl_tokens import TOKEN, token_header
 from headwater.broker.turns import HALF_S, Had
+from headwater.fair_queue import network
 from headwater.wire import messages
 from headwater.wire.errors import BeyondBound, WireError
 
