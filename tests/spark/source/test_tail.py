@@ -68,6 +68,28 @@ def test_who_is_near_the_end_shares_what_was_read_and_who_is_not_reads_apart(
     assert offsets(again.end) == offsets(other.end)
 
 
+def test_of_pieces_at_the_end_only_so_many_are_kept_however_small_they_are(
+    cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("headwater.spark.source.tail.KEPT_PIECES", 3)
+    bootstrap = cluster.bootstrap
+    cluster.create_topic(topic)
+    send(bootstrap, topic, range(1))
+    tail = Tail(options(bootstrap, topic), SCHEMA)
+    reader = RangeReader(options(bootstrap, topic), SCHEMA)
+    ends = [reader.end_after(reader.initial())]
+    assert ends[0] is not None
+    tail.begin(ends[0])
+    for n in range(1, 6):
+        send(bootstrap, topic, range(n, n + 1))
+        found = tail.newer(ends[-1])
+        assert found is not None and values(found.pieces) == [n]
+        ends.append(found.end)
+    assert tail.newer(ends[1]) is None  # it reads by itself
+    kept = tail.newer(ends[2])
+    assert kept is not None and values(kept.pieces) == [3, 4, 5]
+
+
 def test_what_is_newer_says_when_its_oldest_record_was_written_unless_some_are_from_before():
     def piece(begin: int, *stamps: int) -> Piece:
         made = pa.record_batch({"timestamp": pa.array(stamps, pa.timestamp("us", "UTC"))})

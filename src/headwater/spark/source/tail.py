@@ -5,8 +5,9 @@ makes this read is kept for the others, in pieces, as long as somebody may want 
 waits for more than a piece may hold, reads by itself (`RangeReader`) until it is near. One that is at the end
 waits in a request of the broker's (`wait`), on behalf of all the others: nobody looks again and again.
 
-Bounds: PIECE_RECORDS in a piece; KEPT_RECORDS and KEPT_BYTES in all that are kept, but for the newest; a
-batch has no more than the source's `maxOffsetsPerTrigger`, but for one piece.
+Bounds: PIECE_RECORDS in a piece; KEPT_RECORDS, KEPT_BYTES and KEPT_PIECES of all that are kept, but for the
+newest. What a look costs does not depend on how many those are. A batch has no more than the source's
+`maxOffsetsPerTrigger`, but for one piece.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 import pyarrow as pa
@@ -33,6 +35,8 @@ from headwater.spark.source.task import read
 PIECE_RECORDS = 20_000
 KEPT_RECORDS = 100_000
 KEPT_BYTES = 64 << 20
+KEPT_PIECES = 2_000
+"""At the end of a topic a piece has one record or two."""
 Json = dict[str, Any]
 """A position as Spark keeps it."""
 
@@ -79,7 +83,7 @@ class Piece:
     made: dict[Any, Any] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    @property
+    @cached_property
     def count(self) -> int:
         return sum(batch.num_rows for batch in self.records)
 
@@ -90,7 +94,7 @@ class Piece:
         oldest = pc.min(stamps.cast(pa.int64())).as_py()
         return None if oldest is None else int(oldest) // 1000
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         return sum(batch.nbytes for batch in self.records)
 
@@ -124,6 +128,8 @@ class Tail:
         self._lock = threading.Lock()
         self._end: Json | None = None
         self._pieces: deque[Piece] = deque()
+        self._records = self._bytes = 0
+        """Of the pieces that are kept."""
         self._arrival = Arrival(
             self._reader.stream.options.client, self._reader.stream.options.isolation
         )
@@ -133,8 +139,7 @@ class Tail:
         """Somebody who read by itself has come to this place: others may go on from there."""
         with self._lock:
             if self._end is None or not self._covers(position):
-                self._pieces.clear()
-                self._end = position
+                self._forget(position)
 
     def newer(self, start: Json) -> Newer | None:
         """What is there after a position that is near the end; None if it must be read apart."""
@@ -145,13 +150,20 @@ class Tail:
                 return None
             assert self._end is not None
             begin = offsets(start)
-            found = self._limited([p for p in self._pieces if _reaches_beyond(p, begin)])
+            found = self._limited(self._after(begin))
             if not found:
                 return Newer(start, ())
             ids = Position.from_json(self._end).ids
             # Who has read by itself may be further in a partition than where these pieces end.
             end = {place: max(o, begin[place]) for place, o in found[-1].end.items()}
             return Newer(Position(end, ids).to_json(), found)
+
+    def _after(self, start: Mapping[TopicPartition, int]) -> list[Piece]:
+        """The pieces that reach beyond a position: none that is older than one which does not."""
+        beyond = list(
+            takewhile(lambda piece: _reaches_beyond(piece, start), reversed(self._pieces))
+        )
+        return beyond[::-1]
 
     def _limited(self, pieces: list[Piece]) -> tuple[Piece, ...]:
         """As many as a batch may have: at least one."""
@@ -186,18 +198,29 @@ class Tail:
         begin, until = Position.from_json(self._end), Position.from_json(end)
         count = sum(o - begin.offsets.get(place, 0) for place, o in until.offsets.items())
         if until.new or until.ids != begin.ids or count > PIECE_RECORDS:
-            self._pieces.clear()
-            self._end = None
+            self._forget(None)
             return False
         records = list(self._reader.records(self._end, end))
-        self._pieces.append(Piece(begin.offsets, until.offsets, records))
-        while len(self._pieces) > 1 and (
-            sum(each.count for each in self._pieces) > KEPT_RECORDS
-            or sum(each.bytes for each in self._pieces) > KEPT_BYTES
-        ):
-            self._pieces.popleft()
+        self._keep(Piece(begin.offsets, until.offsets, records))
         self._end = Position(until.offsets, until.ids).to_json()
         return True
+
+    def _keep(self, piece: Piece) -> None:
+        self._pieces.append(piece)
+        self._records, self._bytes = self._records + piece.count, self._bytes + piece.bytes
+        while len(self._pieces) > 1 and (
+            self._records > KEPT_RECORDS
+            or self._bytes > KEPT_BYTES
+            or len(self._pieces) > KEPT_PIECES
+        ):
+            oldest = self._pieces.popleft()
+            self._records, self._bytes = self._records - oldest.count, self._bytes - oldest.bytes
+
+    def _forget(self, end: Json | None) -> None:
+        """Begin anew, at this place."""
+        self._pieces.clear()
+        self._records = self._bytes = 0
+        self._end = end
 
 
 def _close(reader: RangeReader, arrival: Arrival) -> None:
