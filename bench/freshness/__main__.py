@@ -18,6 +18,7 @@ from bench.freshness.measure import measure, say
 from bench.freshness.operate import operate
 from bench.freshness.scenarios import SCENARIOS
 from bench.freshness.volume import VOLUMES, alone
+from headwater.pipelines import class_archive
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RESULTS = REPOSITORY / "bench" / "results"
@@ -32,6 +33,9 @@ def main() -> int:
     kept: dict[str, Any] = document.get("rows", {})
     failed: list[str] = []
     about = machine.describe(Path(tempfile.gettempdir()))  # its load is of others still
+    if not arguments.quick:
+        # Else every project that runs for a minute begins to make it, at the expense of what is measured.
+        say(class_archive.make())
     try:
         for row in arguments.only or goals.ROWS:
             say(f"{row} …")
