@@ -49,7 +49,8 @@ class Filter:
         tests: list[Keep] = []
         if self.key is not None:
             tests.append(_key_test(self.key, decoder))
-        tests += [_where_test(each, decoder) for each in self.where]
+        if self.where:
+            tests.append(_where_test(self.where, decoder))
         if self.grep:
             tests.append(_grep_test(self.grep, self.parts, self.ignore_case, decoder))
         if not tests:
@@ -127,7 +128,20 @@ def _finder(words: str, ignore_case: bool) -> Callable[[str], bool]:
         ) from None
 
 
-def _where_test(condition: str, decoder: Decoder) -> Keep:
+def _where_test(conditions: Iterable[str], decoder: Decoder) -> Keep:
+    """All of them, of a value that is taken apart once."""
+    tests = [_condition(each) for each in conditions]
+
+    def test(record: Record) -> bool:
+        if record.value is None:
+            return False
+        value = decoder.decode(record.value, record.topic).value
+        return all(holds(value) for holds in tests)
+
+    return test
+
+
+def _condition(condition: str) -> Callable[[object], bool]:
     found = re.fullmatch(r"([^=!]+?)\s*(!=|=)\s*(.*)", condition, re.DOTALL)
     if found is None:
         raise BadRequest(
@@ -141,13 +155,11 @@ def _where_test(condition: str, decoder: Decoder) -> Keep:
         )
     wanted, wants_equal = _json(text), sign == "="
 
-    def test(record: Record) -> bool:
-        if record.value is None:
-            return False
-        at = field_of(decoder.decode(record.value, record.topic).value, path)
+    def holds(value: object) -> bool:
+        at = field_of(value, path)
         return (at is not _ABSENT and _equal(at, wanted, text)) == wants_equal
 
-    return test
+    return holds
 
 
 def field_of(value: Any, path: list[str]) -> Any:
