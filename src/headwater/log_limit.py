@@ -19,8 +19,10 @@ SAME_ERRORS = 5
 ERRORS = 1_000
 """Of one sentence, whatever they name."""
 WHILE_S = 10.0
+LONGEST = 2_000
+"""Characters of one record."""
 _SENTENCES_MAX = 1_000
-"""They are constants of the code; a library that makes new ones without end must not be remembered."""
+"""Of errors, which name things; what makes new ones without end must not be remembered."""
 
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -47,7 +49,7 @@ class LogLimit(logging.Filter):
 
     def _is_let(self, record: logging.LogRecord) -> bool:
         """Called under the handler's own lock or not at all at once: counts need not be exact."""
-        sentence = str(record.msg)
+        sentence = _sentence(record)
         if record.levelno < logging.ERROR:
             return self._passes(record, sentence, self._most)
         try:
@@ -73,13 +75,20 @@ class LogLimit(logging.Filter):
         return count < most
 
 
+def _sentence(record: logging.LogRecord) -> str:
+    """A constant of the code; others' libraries make theirs where they log it, and it is one by its place."""
+    is_ours = record.name.startswith("headwater")
+    return str(record.msg) if is_ours else f"{record.pathname}:{record.lineno}"
+
+
 def _clean(record: logging.LogRecord) -> None:
     try:
         said = record.getMessage()
     except (TypeError, ValueError):
         return
-    if _CONTROL.search(said):
-        record.msg, record.args = _CONTROL.sub(lambda found: ascii(found[0])[1:-1], said), ()
+    if len(said) > LONGEST or _CONTROL.search(said):
+        short = said if len(said) <= LONGEST else f"{said[:LONGEST]}…"
+        record.msg, record.args = _CONTROL.sub(lambda found: ascii(found[0])[1:-1], short), ()
 
 
 def limit_logs() -> None:

@@ -26,7 +26,7 @@ class Kept(logging.Handler):
 def test_of_one_sentence_so_many_pass_in_a_while_and_the_rest_is_counted() -> None:
     now = [0.0]
     handler = Kept(LogLimit(3, 10, lambda: now[0]))
-    logger = logging.Logger("strangers")
+    logger = logging.Logger("headwater.http")
     logger.addHandler(handler)
     for host in range(10):
         logger.warning("closing the connection of %s", host)
@@ -60,7 +60,7 @@ def test_the_same_error_again_and_again_and_errors_without_end_are_counted() -> 
     """As a full disk has them: of each write that is refused, in each partition."""
     now = [0.0]
     handler = Kept(LogLimit(clock=lambda: now[0]))
-    logger = logging.Logger("ours")
+    logger = logging.Logger("headwater.log")
     logger.addHandler(handler)
     for _ in range(1_000):
         logger.error("%s-%d: writing failed", "orders", 0)
@@ -71,6 +71,16 @@ def test_the_same_error_again_and_again_and_errors_without_end_are_counted() -> 
     now[0] = 10.0
     logger.error("%s-%d: writing failed", "orders", 0)
     assert "more like it before" in handler.said[-1]
+
+
+def test_what_a_library_says_of_addresses_is_one_sentence_and_has_an_end() -> None:
+    """Of each address that a browser made up a line of 64 KB was written."""
+    handler = Kept(LogLimit(3, 10, lambda: 0.0))
+    logger = logging.Logger("nicegui")
+    logger.addHandler(handler)
+    for number in range(9):
+        logger.warning(f"/{number}{'a' * 60_000} not found")
+    assert [len(each) for each in handler.said] == [2_001] * 3
 
 
 def test_sentences_without_end_are_not_remembered() -> None:
