@@ -148,9 +148,12 @@ def rebuild(home: Path, *, quick: bool) -> Figures:
     changes = 500_000 if quick else 5 * MEGA
     results = Results()
     bench.measure(results, home, changes, {"duckdb": f"duckdb:{home / 'rebuilt'}"}, changes // 5)
-    name = f"rebuild of {changes:,} changes, duckdb"
     return {
-        figure: results.median(name, "headwater rebuild", figure) or 0.0
+        f"{prefix}{figure}": results.median(
+            f"rebuild of {changes:,} changes, duckdb{way}", "headwater rebuild", figure
+        )
+        or 0.0
+        for prefix, way in zip(("", "table_"), bench.WAYS, strict=True)
         for figure in ("per_s", "seconds", "cpu_s")
     }
 

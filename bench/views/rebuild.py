@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
 import confluent_kafka
@@ -31,31 +32,35 @@ import headwater as hw
 SCHEMA = "id BIGINT, customer STRING, item STRING, total DOUBLE"
 
 
-@hw.view("orders", key="id", to="memory:")
+@hw.view("{view}", key="id", to="memory:")
 def orders():
     changes = hw.table("changes", schema=SCHEMA, key="id", options={options!r})
-    return changes.select("id", "customer", "item", "total", "_deleted")
+    return changes.select("id", "customer", "item", "total"{marks})
 """
+WAYS = {"": ', "_deleted"', ", of the table as it is": ""}
+"""The table's changes one by one, each marked whether it deletes; and as most views are written."""
 
 
 def measure(results: Results, home: Path, changes: int, stores: dict[str, str], batch: int) -> None:
-    file = home / "pipelines.py"
     options = {"maxOffsetsPerTrigger": str(batch)}
-    file.write_text(_PIPELINE.replace("{options!r}", repr(options)), encoding="utf-8")
     with running((HEADWATER_OS,), home / "rebuild") as (broker,):
         with wire.Connection(broker.bootstrap) as connection:
             wire.create_topic(connection, TOPIC, PARTITIONS)
         _fill(broker.bootstrap, changes)
-        for name, to in stores.items():
-            said = ["--to", f"orders={to}", "--bootstrap", broker.bootstrap, "--master", "local[2]"]
-            said += ["--checkpoints", str(home / f"checkpoints-{name}")]
+        for number, (name, way) in enumerate(product(stores, WAYS)):
+            file = home / f"pipelines{number}.py"
+            text = _PIPELINE.replace("{marks}", WAYS[way]).replace("{options!r}", repr(options))
+            view = f"orders{number}"
+            file.write_text(text.replace("{view}", view), encoding="utf-8")
+            said = ["--to", f"{view}={stores[name]}", "--bootstrap", broker.bootstrap]
+            said += ["--master", "local[2]", "--checkpoints", str(home / f"checkpoints{number}")]
             for label, command in (
                 ("first build (run --once)", ["run", str(file), "--once"]),
-                ("headwater rebuild", ["rebuild", "orders", str(file)]),
+                ("headwater rebuild", ["rebuild", view, str(file)]),
             ):
                 seconds, spent = _run([*command, *said], home)
                 figures = {"per_s": changes / seconds, "seconds": seconds, "cpu_s": spent}
-                results.add(f"rebuild of {changes:,} changes, {name}", label, figures)
+                results.add(f"rebuild of {changes:,} changes, {name}{way}", label, figures)
 
 
 def _run(words: list[str], home: Path) -> tuple[float, float]:

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 NEAR = 1000
 """Records behind the log's end at which the last step, with its pause, begins."""
 HAND_OVER_S = 45.0
+LOOK_AGAIN_S = 5.0
+"""Without a batch meanwhile."""
 DONE, FAILED = 0, 1
 
 
@@ -66,6 +68,8 @@ class Rebuilding:
     log: Log
     audience: Audience
     stopped: threading.Event
+    _looked: tuple[int, float] = (-1, 0.0)
+    """After how many batches, and when, it was asked how far the new version is."""
 
     def run(self, *, switch: bool) -> int:
         """Build; then switch, or go on until somebody does."""
@@ -98,11 +102,21 @@ class Rebuilding:
         return False
 
     def _is_near(self) -> bool:
+        if not self._is_time_to_look():
+            return False
         reached, end = self._position(), self._end()
         total = Position().behind(end)
         left = reached.behind(end)
         self.audience.progress(total - left, total)
         return bool(reached.offsets) and (left <= NEAR or reached.covers(self._serving_at()))
+
+    def _is_time_to_look(self) -> bool:
+        """Each look opens both versions' stores, one of which is being filled: only a batch moves it."""
+        now, (batches, at) = time.monotonic(), self._looked
+        if self.query.batches == batches and now - at < LOOK_AGAIN_S:
+            return False
+        self._looked = self.query.batches, now
+        return True
 
     def _hand_over(self) -> int:
         """Let the new version pass the serving one while that one pauses, and show it to readers."""
