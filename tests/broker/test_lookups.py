@@ -169,6 +169,34 @@ def test_nobody_waits_for_all_that_a_stranger_has_asked_for(broker: Serving, wir
     assert broker.call(lambda: lookups._at_work) == 0
 
 
+def test_who_asks_where_little_is_decompressed_waits_for_few_that_ask_where_much_is(
+    broker: Serving, wire: Wire
+) -> None:
+    """Of the same address: what a lookup in a log takes is known from the last one."""
+    broker.create("large", 1)
+    much = batch([(None, bytes(900_000))], attributes=codecs.GZIP)
+    assert produce(wire, "large", much).error_code is ErrorCode.none
+    lookups = broker.broker.lookups
+    small, large = broker.broker.partition("t", 0), broker.broker.partition("large", 0)
+    answered: list[int] = []
+
+    async def ask(partition: Any, timestamp: int) -> None:
+        await lookups.find(partition, timestamp, "10.0.0.1")
+        answered.append(timestamp)
+
+    async def all_of_them() -> None:
+        many = [ask(large, number) for number in range(40)]
+        await asyncio.gather(*many, ask(small, NOW_MS + 5))
+
+    broker.run(ask(large, 0))
+    answered.clear()
+    with busy(lookups.threads, THREADS):
+        asking = broker.begin(all_of_them())
+        until(lambda: under_way(broker) == 41, "all to be asked for")
+    asking.result(60)
+    assert answered.index(NOW_MS + 5) < 10
+
+
 def test_who_asks_for_what_a_stranger_waits_for_waits_in_its_own_line(
     broker: Serving, wire: Wire
 ) -> None:

@@ -4,7 +4,8 @@ ListOffsets asks here. A lookup reads a batch and decompresses it, however much 
 it, so it has threads of its own, and bounds:
 
     at work at once    two, whoever asks; each connection has no more than one that waits
-    in turn            addresses, so that nobody waits for all that a stranger has asked for
+    in turn            addresses, so that nobody waits for all that a stranger has asked for; of one
+                       address, those in logs where the last lookup had as much to decompress
     asked for again    while the same lookup is under way, it is waited for and not begun again, unless the
                        log has grown or lost its front since it had its turn; it stands in the line of
                        each address that waits for it, and begins when the first of them says so
@@ -18,6 +19,7 @@ import asyncio
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from headwater.broker.memory import MemoryBudget
 from headwater.broker.partition import Partition
@@ -73,6 +75,8 @@ class Lookups:
         self._supervisor = supervisor
         self._under_way: dict[Key, _Lookup] = {}
         self._queue: Circle[_Lookup] = Circle()
+        self._sizes: WeakKeyDictionary[PartitionLog, int] = WeakKeyDictionary()
+        """What the last lookup in a log held."""
         self._at_work = 0
         self.threads = ThreadPoolExecutor(THREADS, "headwater-lookup")
 
@@ -104,7 +108,7 @@ class Lookups:
     def _join(self, lookup: _Lookup, line: str) -> None:
         lookup.waiting[line] += 1
         if lookup.job is None and lookup.waiting[line] == 1:
-            self._queue.add(line, lookup)
+            self._queue.add(line, lookup, self._sizes.get(lookup.key.log, 0))
             self._next()
 
     def _leave(self, lookup: _Lookup, line: str) -> None:
@@ -163,6 +167,7 @@ class Lookups:
             del self._under_way[lookup.key]
         lookup.partition.cold_reads.end(lookup.era)
         self._memory.release("payloads", lookup.size)
+        self._sizes[lookup.key.log] = lookup.size
         if lookup.answer.done():
             return
         if job.cancelled():
