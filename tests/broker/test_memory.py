@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import socket
 import struct
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from headwater.broker import memory as memory_module
+from headwater.broker import turns
 from headwater.broker.memory import LARGE_BYTES, MemoryBudget
 from tests.broker.bystander import Bystander
 from tests.broker.processes import BrokerProcess, broker_process
@@ -325,3 +327,27 @@ def test_lists_go_to_whoever_had_least_lately_and_not_to_the_few_who_ask_all_the
     for each in (*busy, light):
         memory.forget(each)
     assert memory._listed.keys() == {"127.0.0.1"}
+
+
+class Stalled(Lister):
+    """Holds memory, and does not move."""
+
+    dropped = 0
+
+    def drop_if_stalled(self, now: float) -> None:
+        Stalled.dropped += 1
+
+
+async def test_thousands_that_stall_are_dropped_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "TURN_S", -1.0)
+    monkeypatch.setattr(Stalled, "dropped", 0)
+    memory = MemoryBudget(1)
+    memory.take("requests", 10)
+    holders = tuple(Stalled(memory, []) for _ in range(2_000))
+    assert not memory.may_read(holders[0])
+    task = asyncio.ensure_future(memory.tick(0.0, holders, lambda: 0.0))
+    while not task.done():
+        before = Stalled.dropped
+        await asyncio.sleep(0)
+        assert Stalled.dropped - before <= turns.LOOKS_AT_ONCE
+    assert Stalled.dropped == len(holders)

@@ -211,7 +211,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def drop_if_stalled(self, now: float) -> None:
         """Others wait for memory: go, if some is held here and nothing moves."""
-        if self.outbound is None:
+        if self.outbound is None or self.is_closing:
             return
         self.outbound.count()
         waits_since = self.exchange.waits_since

@@ -128,7 +128,8 @@ class Housekeeping:
         await self._maintenance.in_thread(store.checkpoint)
 
     async def _watch_memory(self) -> None:
-        self._memory.tick(self._maintenance.clock.monotonic(), tuple(self._connections))
+        now, rested = self._maintenance.clock.monotonic(), self._maintenance.supervisor.monotonic
+        await self._memory.tick(now, tuple(self._connections), rested)
 
     async def _watch_space(self) -> None:
         await self._disk_space.watch(self._maintenance.threads)

@@ -28,10 +28,11 @@ dropped (`tick`). Beside this each connection takes a little; `security.admissio
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from time import monotonic
 from typing import Protocol
 
-from headwater.broker.turns import Had
+from headwater.broker.turns import Had, in_turns
 
 LARGE_BYTES = 1024 * 1024
 SMALL_BYTES = 64 * 1024
@@ -237,9 +238,11 @@ class MemoryBudget:
         self.listed(holder)
         self._listed.pop(holder, None)
 
-    def tick(self, now: float, holders: tuple[Holder, ...]) -> None:
-        """Once a second: whoever stalls keeps nobody else out."""
+    async def tick(
+        self, now: float, holders: tuple[Holder, ...], monotonic: Callable[[], float]
+    ) -> None:
+        """Once a second: whoever stalls keeps nobody else out. There may be thousands."""
         if self.is_waited_for:
-            for holder in holders:
+            async for holder in in_turns(holders, monotonic):
                 holder.drop_if_stalled(now)
             self.let_in()
