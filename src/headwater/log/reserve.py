@@ -18,7 +18,7 @@ from headwater.log.files import FileSystem, Space
 NAME = ".reserve"
 SIZE = 1024**2
 FULL = (errno.ENOSPC, errno.EDQUOT)
-_ROOM = 16 * SIZE
+_ROOM = 2 * SIZE
 """With less than this nothing is laid by."""
 
 
