@@ -9,9 +9,10 @@ as the console's form does, has the one here.
                  slow_seconds,    body's bounds,     DRAIN_S             uvicorn's
                  64 KiB           twice slow_seconds                     own time
 
-There are as many connections as the process has files for, less `OWN_FILES` (its log, its clients, what it
-starts), those in the middle of a TLS handshake among them, and no more than three quarters of them of one
-address, or `connections_per_address`: `http_server` sends away who comes then, and what is open goes on.
+There are as many connections as three quarters of the process's files, less `OWN_FILES` (its log, its
+clients, what it starts; the last quarter is for readers of topics that clients follow), those in the middle
+of a TLS handshake among them, and no more than three quarters of them of one address, or
+`connections_per_address`: `http_server` sends away who comes then, and what is open goes on.
 
 Trailers are read and dropped, as they come after what has been decided by the headers; together with the
 framing of chunks they count as a head does.
@@ -59,7 +60,7 @@ def protocol(slow_seconds: float) -> type[asyncio.Protocol]:
 def most_connections() -> int:
     """Of this process at once."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    left = CONNECTIONS_MAX if files == resource.RLIM_INFINITY else files - OWN_FILES
+    left = CONNECTIONS_MAX if files == resource.RLIM_INFINITY else files * 3 // 4 - OWN_FILES
     return max(CONNECTIONS_MIN, min(CONNECTIONS_MAX, left))
 
 

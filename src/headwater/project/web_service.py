@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.errors import HeadwaterError, missing_package
+from headwater.log.descriptors import raise_limit
 from headwater.project import ports
 from headwater.project.file import FILE, Project, load
 
@@ -45,7 +46,9 @@ class WebService:
 
     @contextmanager
     def bound(self, host: str, port: int, slow_s: float) -> Iterator[socket.socket]:
-        """A listening socket. Raises CannotServe."""
+        """A listening socket, of a process that may open as many files as it is allowed to. Raises
+        CannotServe."""
+        raise_limit()
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             listener = socket.create_server((host, port), family=family, backlog=BACKLOG)

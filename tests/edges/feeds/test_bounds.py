@@ -42,6 +42,32 @@ def idle(running: Running, path: str) -> socket.socket:
     return made
 
 
+async def test_who_follows_many_topics_leaves_files_and_threads_for_others(
+    log: Log, topic: Callable[..., str]
+):
+    """Each takes nine files and five threads: a hundred were all that a process of 1,024 has."""
+    hub, names = Hub(log, Limits(), feeds_max=4), [topic() for _ in range(6)]
+    async with AsyncExitStack() as greedy, AsyncExitStack() as other:
+
+        async def follow(whose: AsyncExitStack, sender: str, name: str) -> None:
+            SENDER.set(sender)
+            await whose.enter_async_context(hub.session(name, bodies.of_record, read(), SSE))
+
+        for name in names[:3]:
+            await follow(greedy, "greedy", name)
+        with pytest.raises(Overloaded, match="as many topics"):
+            await follow(greedy, "greedy", names[3])
+        await follow(greedy, "greedy", names[0])  # one that is followed anyhow
+        await follow(other, "other", names[4])
+        with pytest.raises(Overloaded, match="as many topics"):
+            await follow(other, "other", names[5])
+        await greedy.aclose()  # theirs linger on, and make room
+        for name in (names[5], names[3]):
+            await follow(other, "other", name)
+        assert len(hub.feeds()) == 4
+    hub.close()
+
+
 def test_a_client_that_reads_nothing_is_dropped_and_told_and_the_others_miss_nothing(
     log: Log, topic: Callable[..., str]
 ):

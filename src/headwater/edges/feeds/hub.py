@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -39,6 +40,9 @@ FULL_RETRY_S = 5.0
 PAGES_BYTES_MAX = 64 * 1024**2
 PAGE_THREADS, PAGES_AT_ONCE = 8, 4
 """That look for pages, and those of one sender."""
+FEED_FILES = 10
+"""That the reader of one topic has open; half as many threads."""
+FEEDS_MAX, FEEDS_MIN = 400, 16
 STOPPING = "the edges are stopping: come again with the last id"
 _CLIENTS = counts.gauge("headwater_feed_clients", "Changefeeds that are open", ("way",))
 
@@ -52,7 +56,11 @@ class Hub:
         limits: Limits,
         *,
         clock: Callable[[], float] = time.monotonic,
+        feeds_max: int | None = None,
     ) -> None:
+        """`feeds_max`: topics at once; None: by the files that the process may have."""
+        self._feeds_max = most_feeds() if feeds_max is None else feeds_max
+        self._begun_by: dict[tuple[str, Body], str] = {}
         self.log, self.readers, self.decoder = log, Readers(log), Decoder(log)
         self._limits, self._bounds, self._clock = limits, Bounds(), clock
         self._feeds: dict[tuple[str, Body], asyncio.Task[Feed]] = {}
@@ -145,10 +153,23 @@ class Hub:
         if task is not None and task.done() and _is_over(task):
             task = None
         if task is None:
+            self._check_feeds(kind)
             task = self._feeds[kind] = asyncio.create_task(self._start(*kind))
+            self._begun_by[kind] = SENDER.get()
         if self._looking is None:
             self._looking = asyncio.create_task(self._look())
         return await asyncio.shield(task)
+
+    def _check_feeds(self, kind: tuple[str, Body]) -> None:
+        """Those that nobody follows make room; of the others a sender has begun three quarters at most."""
+        while len(self._feeds) >= self._feeds_max and self._timers:
+            idle, timer = next(iter(self._timers.items()))
+            timer.cancel()
+            self._let_go(idle)
+        own = sum(self._begun_by.get(each) == SENDER.get() for each in self._feeds)
+        if len(self._feeds) >= self._feeds_max or own >= max(1, self._feeds_max * 3 // 4):
+            counts.refused("feeds", "topics")
+            raise Overloaded("as many topics are followed as may be at once", FULL_RETRY_S)
 
     async def _start(self, topic: str, body: Body) -> Feed:
         feed = Feed(self.log, topic, body, self.readers, self.decoder, self._bounds, self.states)
@@ -162,6 +183,7 @@ class Hub:
         self._timers.pop(kind, None)
         if not self._users.get(kind):
             self._users.pop(kind, None)
+            self._begun_by.pop(kind, None)
             task = self._feeds.pop(kind, None)
             if task is not None:
                 _stop(task, "nobody follows it")
@@ -204,6 +226,13 @@ class Hub:
         self._feeds.clear()
         self.workers.close()
         self.readers.close()
+
+
+def most_feeds() -> int:
+    """Whose readers have a quarter of the files of the process: the rest is for clients."""
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    fit = FEEDS_MAX if files == resource.RLIM_INFINITY else files // 4 // FEED_FILES
+    return max(FEEDS_MIN, min(FEEDS_MAX, fit))
 
 
 def _is_over(task: asyncio.Task[Feed]) -> bool:
