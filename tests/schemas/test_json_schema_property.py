@@ -411,3 +411,23 @@ def test_usual_changes_have_their_usual_answers(
     ]
     old, new = (kinds.parse("JSON", each) for each in texts)
     assert (not new.unreadable(old)) == is_compatible
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "is_compatible"),
+    [
+        ({}, {}, True),
+        ({"const": 1}, {"type": "integer"}, True),
+        ({"type": "integer"}, {"const": 1}, False),
+    ],
+)
+@pytest.mark.parametrize("more", [{}, {"minContains": 2}, {"maxContains": 3}])
+def test_what_a_list_has_to_contain_may_be_more(
+    was: object, now: object, is_compatible: bool, more: dict[str, object]
+):
+    """Unless only so many may be such."""
+    schemas = both(*({"contains": each, **more} for each in (was, now)))
+    old, new = (kinds.parse("JSON", json.dumps(each)) for each in schemas)
+    assert (not new.unreadable(old)) == (
+        is_compatible and ("maxContains" not in more or was == now)
+    )

@@ -66,7 +66,12 @@ def narrower(was: Node, now: Node, path: str, allows: Allows) -> Iterator[tuple[
         if word not in before:
             yield f"{_name(word)}_ADDED", here
         elif not _is_kept(
-            word, was.inside(before[word]), now.inside(value), here, allows
+            word,
+            was.inside(before[word]),
+            now.inside(value),
+            here,
+            allows,
+            is_counted="maxContains" in now.value,
         ) or not all(_is_same_word(each, was, now) for each in _EVALUATING.get(word, ())):
             yield f"{_name(word)}_CHANGED", here
 
@@ -112,10 +117,13 @@ def _is_harmless(word: str, value: object) -> bool:
     return value in _HARMLESS and not is_counted
 
 
-def _is_kept(word: str, was: Node, now: Node, path: str, allows: Allows) -> bool:
+def _is_kept(
+    word: str, was: Node, now: Node, path: str, allows: Allows, *, is_counted: bool
+) -> bool:
+    """`is_counted`: so many items may be such, and no more."""
     if word not in _SCHEMAS:
         return was.value == now.value
-    if word == "propertyNames":
+    if word == "propertyNames" or (word == "contains" and not is_counted):
         return allows(was, now, path)
     return is_same(was, now, set())
 
