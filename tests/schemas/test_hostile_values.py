@@ -14,12 +14,16 @@ from google.protobuf import any_pb2
 
 from headwater.client.records import Record
 from headwater.edges.feeds import bodies
-from headwater.schemas import kinds
-from headwater.schemas.errors import InvalidSchema
+from headwater.schemas import cache, kinds
+from headwater.schemas.bounds import CLOSURE_BYTES_MAX
+from headwater.schemas.errors import InvalidSchema, RegistryError, store_failed
+from headwater.schemas.model import PROTOBUF, Imported, Schema
 from headwater.schemas.protobuf import compiler
 from headwater.schemas.protobuf.document import parse
+from headwater.schemas.values import codecs
 from headwater.schemas.values.avro import AvroCodec
-from headwater.schemas.values.errors import NotOfItsSchema
+from headwater.schemas.values.codecs import Found
+from headwater.schemas.values.errors import NotOfItsSchema, SchemaNotFound
 from headwater.schemas.values.protobuf import ProtobufCodec
 
 LIST = {"type": "record", "name": "L", "fields": [{"name": "n", "type": ["null", "L"]}]}
@@ -286,3 +290,174 @@ def test_a_value_of_which_two_branches_fit_has_to_say_which_it_is():
 def test_a_text_is_a_text_before_it_is_bytes(branches: list[str]):
     codec = AvroCodec(json.dumps(branches))
     assert codec.encode("abcd") == bytes([2 * branches.index("string")]) + b"\x08abcd"
+
+
+# ---- loops whose length a schema decides ------------------------------------------------------------
+
+
+MANY_BRANCHES = [*({"type": "fixed", "name": f"f{n}", "size": 1} for n in range(15_000)), "int"]
+MANY_SYMBOLS = {"type": "enum", "name": "e", "symbols": [f"s{n}" for n in range(60_000)]}
+MANY_FIELDS = "".join(f"int32 f{n} = {n + 1};" for n in range(3_000))
+WIDE = f'syntax = "proto3"; message T {{ repeated M m = 1; }} message M {{ {MANY_FIELDS} }}'
+
+
+@pytest.mark.parametrize(
+    ("items", "part"),
+    [
+        (MANY_BRANCHES, 1),
+        (MANY_BRANCHES, {"f14999": "AA=="}),
+        (MANY_SYMBOLS, "s59999"),
+        ([MANY_SYMBOLS, "string"], "no symbol"),
+    ],
+    ids=["the last branch", "a branch by its name", "a symbol", "no symbol"],
+)
+def test_who_writes_avro_looks_at_no_more_branches_and_symbols_than_a_value_may_take(
+    items: object, part: object
+):
+    """Each of a hundred thousand values took 60 ms: hours in all."""
+    codec = AvroCodec(json.dumps({"type": "array", "items": items}))
+    assert codec.encode([part])
+    with pytest.raises(NotOfItsSchema, match="too many steps"):
+        codec.encode_text(json.dumps([part] * 100_000))
+
+
+def test_what_people_write_may_be_long():
+    branches = ["null", "boolean", "string", "double", {"type": "array", "items": "int"}]
+    symbols = [f"s{n}" for n in range(250)]
+    items = [*branches, {"type": "enum", "name": "e", "symbols": symbols}]
+    codec = AvroCodec(json.dumps({"type": "array", "items": items}))
+    value = [None, True, "text", 1.5, [1]] * 60_000
+    assert codec.decode(codec.encode(value)) == value
+
+
+def test_who_reads_as_another_union_finds_each_branch_at_once():
+    text = json.dumps(MANY_BRANCHES)
+    assert AvroCodec(text, (), (text, ())).decode(b"\2x") == "eA=="
+
+
+def test_defaults_of_many_symbols_are_no_more_than_others():
+    field = {
+        "name": "a",
+        "type": {"type": "array", "items": MANY_SYMBOLS},
+        "default": ["s59999"] * 2_000,
+    }
+    codec = AvroCodec(json.dumps({"type": "record", "name": "R", "fields": [field]}))
+    with pytest.raises(NotOfItsSchema, match="defaults of its fields"):
+        codec.encode({})
+
+
+def test_names_around_a_byte_count_as_values_do():
+    """Sixty records in each other around a byte, each with a long name: 10 kB were 448 MB."""
+    kind: object = "boolean"
+    for n in range(60):
+        kind = {"type": "record", "name": f"r{n}", "fields": [{"name": "x" * 255, "type": kind}]}
+    codec = AvroCodec(json.dumps({"type": "array", "items": kind}))
+    assert len(codec.decode(b"\x14" + b"\1" * 10 + b"\0")) == 10
+    with pytest.raises(NotOfItsSchema, match="without a byte"):
+        codec.decode(b"\xa0\x9c\1" + b"\1" * 10_000 + b"\0")
+
+
+def test_who_writes_protobuf_lists_no_more_fields_than_a_value_may_take():
+    codec = ProtobufCodec(parse(WIDE, (), is_new=True))
+    assert codec.encode({"m": [{"f1": 1}] * 100})
+    with pytest.raises(NotOfItsSchema, match="too many steps"):
+        codec.encode({"m": [{}] * 100_000})
+
+
+_IN_A_GIGABYTE = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+from headwater.schemas.protobuf.document import parse
+from headwater.schemas.values.errors import NotOfItsSchema
+from headwater.schemas.values.protobuf import ProtobufCodec
+
+codec = ProtobufCodec(parse(sys.argv[1], (), is_new=True))
+body = bytes.fromhex(sys.argv[2]) * int(sys.argv[3])
+if sys.argv[4] == "any":
+    url = b"\\n\\x05x.y/T"
+    packed = b"\\x12" + bytes([len(body) & 127 | 128, len(body) >> 7 & 127 | 128, len(body) >> 14]) + body
+    one, two = (url, packed) if len(sys.argv) == 5 else (packed, url)
+    size = len(one) + len(two)
+    body = b"\\n" + bytes([size & 127 | 128, size >> 7 & 127 | 128, size >> 14]) + one + two
+    body = b"\\x02\\x04" + body
+else:
+    body = b"\\0" + body
+try:
+    codec.decode(body)
+except NotOfItsSchema as error:
+    print(error.sentence)
+"""
+_GROUPS = f'syntax = "proto2"; message T {{ repeated group M = 1 {{ {"".join(f"repeated int32 f{n} = {n + 1};" for n in range(3_000))} }} }}'  # fmt: skip  # noqa: E501
+_IN_ANY = WIDE.replace(";", '; import "google/protobuf/any.proto";', 1) + (
+    " message A { google.protobuf.Any a = 1; }"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "part", "times", "more"),
+    [
+        (WIDE, "0a00", "400000", ["plain"]),
+        (_GROUPS, "0b0c", "400000", ["plain"]),
+        (_IN_ANY, "0a00", "400000", ["any"]),
+        (_IN_ANY, "0a00", "400000", ["any", "value first"]),
+    ],
+    ids=["messages", "groups", "in an Any", "in an Any whose type comes last"],
+)
+def test_messages_that_take_no_byte_are_counted_before_they_are_parsed(
+    text: str, part: str, times: str, more: list[str]
+):
+    """In memory each has a place for each of its fields: 800 kB were five gigabytes."""
+    command = [sys.executable, "-c", _IN_A_GIGABYTE, text, part, times, *more]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "very many fields" in done.stdout, (done.stdout[-500:], done.stderr[-2000:])
+
+
+def test_long_lists_of_messages_with_many_fields_are_read():
+    fields = "".join(f"int32 f{n} = {n + 1};" for n in range(200))
+    text = f'syntax = "proto3"; message T {{ repeated M m = 1; }} message M {{ {fields} }}'
+    codec = ProtobufCodec(parse(text, (), is_new=True))
+    value = {"m": [{f"f{n}": 7 for n in range(0, 200, 20)}] * 3_000}
+    assert codec.decode(codec.encode(value))["m"][2_999]["f20"] == 7
+
+
+# ---- schemas themselves -------------------------------------------------------------------------------
+
+
+def test_protoc_runs_in_no_process_that_reads_values(monkeypatch: pytest.MonkeyPatch):
+    """It holds the interpreter for seconds over a stranger's file."""
+    monkeypatch.setattr(compiler, "_run", lambda folder: pytest.fail("protoc runs here"))
+    text = 'syntax = "proto3"; import "m.proto"; message T { M m = 1; }'
+    imported = (Imported("m.proto", 'syntax = "proto3"; message M { int32 unseen = 1; }'),)
+    codec = codecs.codec(Found(7, Schema(text, PROTOBUF), imported))
+    assert codec.decode(b"\0\n\2\x08\7") == {"m": {"unseen": 7}}
+    with pytest.raises(SchemaNotFound, match="cannot be used"):
+        codecs.codec(Found(8, Schema("nonsense", PROTOBUF)))
+
+
+def test_a_compiler_that_somebody_ends_says_nothing_of_a_schema(monkeypatch: pytest.MonkeyPatch):
+    def ended(*_: object, **__: object) -> str:
+        raise store_failed("it was ended")
+
+    monkeypatch.setattr("headwater.schemas.descriptors._sandbox.text", ended)
+    with pytest.raises(RegistryError, match="it was ended"):
+        codecs.codec(Found(7, Schema('syntax = "proto3"; message T {}', PROTOBUF)))
+
+
+def test_a_schema_larger_than_any_registry_of_ours_takes_is_not_looked_at():
+    with pytest.raises(SchemaNotFound, match="letters"):
+        codecs.codec(Found(7, Schema('"int"' + " " * CLOSURE_BYTES_MAX)))
+
+
+def test_what_was_made_of_schemas_is_kept_as_long_as_all_their_texts_are_short():
+    made: cache.Cache[int, str] = cache.Cache()
+    for n in range(100):
+        assert made.put(n, f"made of {n}", 700_000) == f"made of {n}"
+    known = [n for n in range(100) if made.get(n)]
+    assert known and known[-1] == 99 and len(known) * 700_000 <= cache.LETTERS_MAX
+    assert made.put(99, "another", 1) == "made of 99"
+    made.drop(99)
+    assert made.get(99) is None
+    small: cache.Cache[int, str] = cache.Cache()
+    for n in range(cache.KNOWN_MAX + 10):
+        small.put(n, "x", 1)
+    assert sum(1 for n in range(cache.KNOWN_MAX + 10) if small.get(n)) <= cache.KNOWN_MAX

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from headwater.client import topics
 from headwater.client.log import Log
 from headwater.schemas import changes, records
 from headwater.schemas import lookup as module
 from headwater.schemas.changes import Registration
-from headwater.schemas.lookup import TopicLookup
+from headwater.schemas.errors import RegistryError
+from headwater.schemas.lookup import RegistryLookup, TopicLookup
 from headwater.schemas.model import Schema
 from headwater.schemas.store import Store
 from headwater.schemas.values.codecs import Codecs
@@ -66,8 +69,50 @@ def test_for_ids_that_nobody_knows_the_topic_is_read_a_few_times_only(monkeypatc
         lookup, looks = TopicLookup(log), []
         monkeypatch.setattr(module, "AGAIN_S", 1e9)
         monkeypatch.setattr(lookup, "_apply", lambda: looks.append(1))
-        for _ in range(2):
-            assert [lookup.by_id(7) for _ in range(3)] == [None] * 3
-            assert len(looks) == 1
+        assert [lookup.by_id(7) for _ in range(3)] == [None] * 3
+        assert len(looks) == 1
         assert [lookup.by_id(n) for n in range(100, 1000)] == [None] * 900
         assert len(looks) == module.LOOKS_MAX
+
+
+def test_an_id_that_was_asked_for_before_it_was_registered_is_found_a_moment_later(monkeypatch):
+    """Whatever else nobody knows is asked for meanwhile, and whatever the clock says."""
+    now = [1000.0]
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    with broker() as kafka, Log(kafka.bootstrap) as log:
+        lookup = TopicLookup(log)
+        assert [lookup.by_id(n) for n in (1, *range(2, 100))] == [None] * 99
+        assert register(log, "a-value", '"int"') == 1
+        now[0] += 0.2
+        lookup.by_id(77)
+        found = lookup.by_id(1)
+        assert found is not None and found.schema.text == '"int"'
+
+
+class Registry:
+    """Answers as `RegistryClient` does, and counts."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.there: set[int] = set()
+
+    def by_id(self, identity: int) -> Schema:
+        self.asked.append(identity)
+        if identity not in self.there:
+            raise RegistryError(40403, "Schema not found")
+        return Schema('"int"')
+
+
+def test_a_registry_is_asked_again_for_an_id_that_it_did_not_have_and_not_for_each_value(
+    monkeypatch,
+):
+    now = [1000.0]
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    registry = Registry()
+    lookup = RegistryLookup(registry)
+    assert [lookup.by_id(7) for _ in range(50)] == [None] * 50
+    assert registry.asked == [7]
+    registry.there.add(7)
+    now[0] += 0.2
+    assert [found.id for found in map(lookup.by_id, [7] * 3) if found] == [7] * 3
+    assert registry.asked == [7, 7]

@@ -26,6 +26,7 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 from headwater.client.errors import BrokerUnreachable
 from headwater.errors import HeadwaterError
 from headwater.schemas import records
+from headwater.schemas.cache import Cache, letters_of
 from headwater.schemas.errors import RegistryError
 from headwater.schemas.model import AVRO, Schema
 from headwater.schemas.records import Version
@@ -33,7 +34,6 @@ from headwater.secrets import expand, shown
 
 TIMEOUT_S = 30.0
 ANSWER_BYTES_MAX = 64 * 1024**2
-KNOWN_MAX = 10_000
 
 
 class BadAddress(HeadwaterError):
@@ -58,7 +58,7 @@ class RegistryClient:
             self._headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
         self._lock = threading.Lock()
         self._connection: http.client.HTTPConnection | None = None
-        self._known: dict[tuple[str, int], Schema] = {}
+        self._known: Cache[tuple[str, int], Schema] = Cache()
         self._failed_s, self._why = -math.inf, ""
         """When it last gave no answer."""
 
@@ -93,10 +93,8 @@ class RegistryClient:
         known = self._known.get((subject, identity))
         if known is None:
             found = self.ask("GET", f"/schemas/ids/{identity}", subject=subject or None)
-            known = _schema(found)
-            if len(self._known) >= KNOWN_MAX:
-                self._known.clear()
-            self._known[subject, identity] = known
+            schema = _schema(found)
+            known = self._known.put((subject, identity), schema, letters_of(schema))
         return known
 
     def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> int:

@@ -19,7 +19,8 @@ from headwater.client.errors import told
 from headwater.client.log import Log
 from headwater.errors import HeadwaterError
 from headwater.schemas import bounds, records, resolution, subjects
-from headwater.schemas.client import KNOWN_MAX, RegistryClient, shared
+from headwater.schemas.cache import Cache, letters_of
+from headwater.schemas.client import RegistryClient, shared
 from headwater.schemas.errors import InvalidSchema, RegistryError
 from headwater.schemas.follower import applied
 from headwater.schemas.model import Imported, Schema
@@ -29,10 +30,10 @@ from headwater.schemas.values.codecs import Found, Lookup
 
 REGISTRY = "HEADWATER_REGISTRY"
 """In the environment: the address of a registry."""
-AGAIN_S = 2.0
-"""Between two looks for what was not there."""
+AGAIN_S = 0.1
+"""Between two looks for an id that was not there: it may be registered at any time."""
 LOOKS_MAX = 20
-"""In that time, for ids that were not looked for yet: others may just have been registered."""
+"""At once, for so many ids; and one more each `AGAIN_S`, which finds all that came, whoever asks."""
 LATEST_S = 2.0
 """So long the latest schema of a subject is taken for the latest."""
 _log = logging.getLogger("headwater.schemas")
@@ -51,21 +52,25 @@ class RegistryLookup:
     def __init__(self, client: RegistryClient) -> None:
         self.client = client
         self._latest: dict[str, tuple[float, Found | None]] = {}
-        self._known: dict[int, Found] = {}
+        self._known: Cache[int, Found] = Cache()
+        self._missed: dict[int, float] = {}
+        """Ids that were not there, and when they are asked for again."""
 
     def by_id(self, identity: int) -> Found | None:
         if (known := self._known.get(identity)) is not None:
             return known
+        if self._missed.get(identity, -math.inf) > time.monotonic():
+            return None
         try:
             found = self.whole(identity, self.client.by_id(identity))
-            if len(self._known) >= KNOWN_MAX:
-                self._known.clear()
-            self._known[identity] = found
-            return found
+            return self._known.put(identity, found, letters_of(found.schema, found.imported))
         except RegistryError as error:
-            if error.status == 404:
-                return None
-            raise
+            if error.status != 404:
+                raise
+            if len(self._missed) >= LOOKS_MAX:
+                self._missed.clear()
+            self._missed[identity] = time.monotonic() + AGAIN_S
+            return None
 
     def latest(self, subject: str) -> Found | None:
         at, found = self._latest.get(subject, (-LATEST_S, None))
@@ -108,6 +113,29 @@ class RegistryLookup:
             needed[each.name] = Imported(each.name, inner.schema.text)
 
 
+class _Looks:
+    """Which of those that find nothing may have the topic read again, as it costs two requests."""
+
+    def __init__(self) -> None:
+        self._left = float(LOOKS_MAX)
+        self._at = -math.inf
+        self._again: dict[int | None, float] = {}
+        """What was looked for, and when that may be done again."""
+
+    def may_look(self, identity: int | None, now: float) -> bool:
+        """None: for what is the latest."""
+        if self._again.get(identity, -math.inf) > now:
+            return False
+        self._left = min(float(LOOKS_MAX), self._left + (now - self._at) / AGAIN_S)
+        self._at = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        self._again = {each: then for each, then in self._again.items() if then > now}
+        self._again[identity] = now + (LATEST_S if identity is None else AGAIN_S)
+        return True
+
+
 class TopicLookup:
     """From `_schemas` of a log: read once, and again from where it ended for what was not there."""
 
@@ -117,8 +145,7 @@ class TopicLookup:
         self._lock = threading.Lock()
         self._position = 0
         self._topic_id: uuid.UUID | None = None
-        self._looked_at = -math.inf
-        self._looked_for: set[int] = set()
+        self._looks = _Looks()
 
     def by_id(self, identity: int) -> Found | None:
         versions = self._state.by_id(subjects.DEFAULT, identity)
@@ -145,23 +172,12 @@ class TopicLookup:
     def _read(self, identity: int | None = None) -> None:
         """`identity`: what is not there."""
         with self._lock:
-            if not self._may_look(identity, time.monotonic()):
+            if not self._looks.may_look(identity, time.monotonic()):
                 return
             try:
                 self._apply()
             except HeadwaterError as error:  # no such topic, or none that may be read
                 _log.debug("%s: %s", records.TOPIC, error)
-
-    def _may_look(self, identity: int | None, now: float) -> bool:
-        known = self._looked_for
-        if now - self._looked_at >= AGAIN_S:
-            self._looked_at = now
-            known.clear()
-        elif identity is None or identity in known or len(known) >= LOOKS_MAX:
-            return False
-        if identity is not None:
-            known.add(identity)
-        return True
 
     def _apply(self) -> None:
         with told("asking for its id", self._log.bootstrap):

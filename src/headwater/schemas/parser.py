@@ -19,7 +19,8 @@ from headwater.schemas.errors import RegistryError
 from headwater.schemas.levels import Known
 from headwater.schemas.model import Imported, Parsed
 
-Form = Literal["canonical", "normalized", "serialized", "whole"]
+Form = Literal["canonical", "normalized", "serialized", "whole", "descriptors"]
+"""The last of Protobuf alone."""
 PARSED_MAX = 32
 
 

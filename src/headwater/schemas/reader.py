@@ -6,7 +6,7 @@ import json
 
 from headwater.schemas import kinds
 from headwater.schemas.errors import InvalidSchema
-from headwater.schemas.model import JSON, Parsed
+from headwater.schemas.model import JSON, PROTOBUF, Parsed
 from headwater.schemas.values.codecs import Found
 
 _CLOSING = ("additionalProperties", "unevaluatedProperties")
@@ -16,8 +16,8 @@ def unreadable(pinned: Found, written: Found) -> list[str]:
     """Why data of `written` cannot be read by `pinned`; empty: it can."""
     if pinned.schema.kind != written.schema.kind:
         return [f"it is {written.schema.kind}, and that one is {pinned.schema.kind}"]
-    parsed = _parsed(pinned, is_open=True), _parsed(written)
     try:
+        parsed = _parsed(pinned, is_open=True), _parsed(written)
         found = parsed[0].unreadable(parsed[1])
     except InvalidSchema as error:  # nobody knows
         return [error.sentence]
@@ -29,6 +29,10 @@ def _parsed(found: Found, *, is_open: bool = False) -> Parsed:
     text = found.schema.text
     if is_open and found.schema.kind == JSON:
         text = json.dumps(_opened(json.loads(text)))
+    if found.schema.kind == PROTOBUF:
+        from headwater.schemas import descriptors
+
+        return descriptors.of(text, found.imported)
     return kinds.parse(found.schema.kind, text, found.imported, is_new=False)
 
 

@@ -50,7 +50,7 @@ WALL_S = 120.0
 TRIES = 2
 ENDING_S = 5.0
 KEPT = 64
-_ENVIRONMENT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TMPDIR", "HOME")
+_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "HOME")
 _LENGTH = struct.Struct(">I")
 _BROKEN = (ArithmeticError, AssertionError, AttributeError,
            LookupError, RuntimeError, TypeError, ValueError)  # fmt: skip
@@ -65,10 +65,11 @@ class _Process:
 
     def __init__(self, cpu_s: int, memory_bytes: int) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(cpu_s), str(memory_bytes)],
+            [sys.executable, "-P", "-m", __name__, str(cpu_s), str(memory_bytes)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+            | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},  # as this program has it
         )
         assert self._process.stdout is not None
         self._answers = select.poll()  # select knows no descriptor beyond 1,024

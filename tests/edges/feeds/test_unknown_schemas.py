@@ -54,7 +54,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def test_filters_ask_for_no_schema(log: Log, topic: Callable[..., str], asked: list[str]):
-    """The thread that follows the topic has asked, once for each record."""
+    """The thread that follows the topic has asked: for the value, and for the key if that was later."""
     name = topic()
     with (
         edges(log.bootstrap) as running,
@@ -64,7 +64,7 @@ def test_filters_ask_for_no_schema(log: Log, topic: Callable[..., str], asked: l
         put(log, name, {"a": 1})
         wait_for(reader, 1)
         assert reader.values() == [{"a": 1}]
-    assert asked == ["/schemas/ids/7"] * 2
+    assert set(asked) == {"/schemas/ids/7"} and len(asked) <= 2
 
 
 def test_a_webhook_waits_for_the_registry_beside_the_loop_and_passes_over_nothing(

@@ -38,8 +38,9 @@ _EVALUATED_TIMES = 3
 """What applies others that ask what was not evaluated, and asks it itself, applies them again: 2.6 times."""
 _PASSED_SHARE = 8
 """Members that a part passes over, in a step."""
-_STATES_MAX = 2_000
-_LINKS_MAX = 300
+_STATES_MAX, _LINKS_MAX = 2_000, 300
+_EXPLORED_MAX, _MET_MAX = 300_000, 1_000_000
+"""Parts that are met by what is looked at before there is a value, and by one value."""
 
 
 class TooManySteps(ValueError):
@@ -87,18 +88,20 @@ class Steps:
         """How many schemas lead through each other to the last one that it applies to its own place."""
         self._first: Sequence[int] = () if first is None else (first,)
         self._made = 0
+        self._left: float = _MET_MAX
+        """Parts that may be met by what is looked at now: the schema as a whole, or one value."""
         self._root = self._state(Counter(self._first))
+        self._left = _EXPLORED_MAX
         self._ceiling = self._explored()
 
     def check(self, value: object, letters: int | None = None) -> int:
         """At least as many steps as it takes. `letters`: of its text, by which most need not be counted.
-
-        Raises TooManySteps.
-        """
+        Raises TooManySteps."""
         if letters is not None and self._ceiling is not None:
             most = self._ceiling.of(letters + 1)
             if most <= STEPS_MAX and not self._ceiling.is_deep(letters + 1):
                 return int(most)
+        self._left = _MET_MAX
         if self._made > _STATES_MAX:
             self._made, self._root = 0, self._state(Counter(self._first))
         return self._counted(value)
@@ -131,8 +134,8 @@ class Steps:
 
     def check_growth(self) -> None:
         """Whether a place may be met by too many, but for schemas inside of themselves, as those grow only
-        with the value. Raises TooManySteps.
-        """
+        with the value. Raises TooManySteps."""
+        self._left = math.inf  # who registers has a process of its own
         waiting = deque([(self._root, frozenset(self._root.met))])
         seen: set[frozenset[tuple[int, int]]] = set()
         for _ in range(_STATES_MAX):
@@ -185,12 +188,12 @@ class Steps:
         for number, times in met.items():
             for each, often in self._closure(number).items():
                 found[each] += times * often
-        if sum(found.values()) > STEPS_MAX:
+        self._left -= len(found)
+        if self._left < 0 or sum(found.values()) > STEPS_MAX:
             raise _too_long()
         self._made += 1
-        return State(
-            dict(found), self._parts, max((self._links[each] for each in found), default=0)
-        )
+        links = max((self._links[each] for each in found), default=0)
+        return State(dict(found), self._parts, links)
 
     def _closure(self, number: int) -> Counter[int]:
         """What it applies to its own place, itself included, each as often as it does."""
@@ -214,6 +217,7 @@ class Steps:
 
     def _close(self, number: int) -> None:
         own, part = Counter([number]), self._parts[number]
+        self._left -= sum(len(self._closures[each]) for each in part.here)
         found = own.copy()
         for each in part.here:
             found.update(self._closures[each])
@@ -222,9 +226,7 @@ class Steps:
         if sum(found.values()) > PARTS_MAX:
             raise _too_many()
         self._closures[number] = found
-        self._links[number] = 1 + max(
-            (self._links[each] for each in self._parts[number].here), default=0
-        )
+        self._links[number] = 1 + max((self._links[each] for each in part.here), default=0)
 
 
 def _levels(states: Iterable[State]) -> float:

@@ -64,6 +64,11 @@ class ProtobufSchema:
     def whole(self) -> str:
         return self.canonical
 
+    @property
+    def descriptors(self) -> str:
+        """In base64, with all that it imports, for `schemas.descriptors`."""
+        return base64.b64encode(self.files.SerializeToString()).decode()
+
     def unreadable(self, written: ProtobufSchema) -> list[Difference]:
         return compatibility.differences(self.files, written.files)
 

@@ -59,7 +59,7 @@ class AvroCodec:
         if self._reader is not None:
             avro_defaults.settle(self._reader)
         self._fit = Fit(self._schema)
-        self._read = reader_of(written, for_columns=for_columns)
+        self._read = reader_of(written, known, for_columns=for_columns)
 
     def decode(self, body: bytes) -> Json:
         try:

@@ -8,29 +8,32 @@ from __future__ import annotations
 import copy
 import graphlib
 import io
+import math
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Context, Decimal
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import fastavro
 from fastavro import _read_py
 from fastavro.read import LOGICAL_READERS
 
-from headwater.schemas.values.header import Json, values_max
+from headwater.schemas.bounds import NAME_LETTERS_MAX
+from headwater.schemas.values.header import Json, letters_max, letters_of
 from headwater.schemas.values.moments import logical_of
 from headwater.schemas.values.scalars import PRIMITIVES
 
 Kind: TypeAlias = Any
 """A schema, or a type in it, as fastavro has parsed it."""
 Reader = Callable[[io.BytesIO, Kind, Kind], Json]
+LISTS = ("array", "map")
 NAMED = ("record", "error", "enum", "fixed")
 _DECIMAL = "headwater-decimal"
 """Avro's decimal by a name of our own: fastavro asks `_decimal` for it, and others' stay as they are."""
 DECIMAL_BYTES_MAX = 400
 _EXACT = Context(prec=2_000)
 _TIMES = ("time-millis", "time-micros")
-FREE_MAX = 100
-"""Values in one value that take no byte: nulls, and records of nothing else."""
+LEVELS_MAX = 500
+"""Of types in each other, which take the stack of who reads them in compiled code."""
 
 
 def named_in(schema: Kind) -> dict[str, Kind]:
@@ -58,36 +61,32 @@ def branch_name(kind: Kind) -> str:
 
 
 def _learn(kind: Kind, named: dict[str, Kind]) -> None:
-    if isinstance(kind, list):
-        for each in kind:
-            _learn(each, named)
-    elif isinstance(kind, dict):
-        if kind["type"] in NAMED:
-            named[kind["name"]] = kind
-        inner = [each["type"] for each in kind.get("fields", ())]
-        inner += [kind[name] for name in ("items", "values") if name in kind]
-        for each in inner:
-            _learn(each, named)
+    if _is_named(kind):
+        named[kind["name"]] = kind
+    for each in _inside(kind):
+        _learn(each, named)
 
 
-def reader_of(schema: Kind, *, for_columns: bool = False) -> Reader:
+def reader_of(schema: Kind, known: Kind = None, *, for_columns: bool = False) -> Reader:
     """What reads values of a schema: bytes of a stranger's decide how deep it goes and how much it makes.
 
     fastavro's compiled reader goes as deep as they say, and ends the process beyond the stack: where a type
-    holds itself, its reader in Python does it, which Python bounds. Of items that take no byte a few bytes
-    may name any number, and forty records of two fields each, one in the other, are 2⁴⁰ without any: such
-    schemas are not read. `for_columns`: times of a day are numbers, as columns have them.
+    holds itself, or very many each other, its reader in Python does it, which Python bounds. Of items that
+    take no byte a few bytes may name any number, and forty records of two fields each, one in the other, are
+    2⁴⁰ without any: such schemas are not read. `known`: as which they are read. `for_columns`: times of a day
+    are numbers, as columns have them.
     """
-    types = _Types(named_in(schema))
-    free = types.most_free(schema)
-    if any(types.is_empty(each) for each in types.items(schema)) or free > FREE_MAX:
+    types = _Types(named_in(schema), named_in(known))
+    most = types.most_letters(schema)
+    if max(most) > letters_max(0):
         return _refuse_endless
-    reader = _read_py.schemaless_reader if types.hold_themselves() else fastavro.schemaless_reader
+    is_shallow = types.levels() <= LEVELS_MAX
+    reader = fastavro.schemaless_reader if is_shallow else _read_py.schemaless_reader
     own = converting(copy.deepcopy(schema), for_columns=for_columns)
 
     def read(data: io.BytesIO, _: Kind, read_as: Kind) -> Json:
         size = data.getbuffer().nbytes
-        if free * size > values_max(size):
+        if most.once + most.of_a_byte * size > letters_max(size):
             _refuse_endless()
         return cast("Reader", reader)(data, own, read_as)
 
@@ -126,67 +125,86 @@ def _refuse_endless(*_: object) -> Json:
     raise ValueError("its schema lets a few bytes be very many values without a byte")
 
 
+class Letters(NamedTuple):
+    """The most in JSON of what stands around the values that take bytes: names, nulls, records of nothing."""
+
+    once: float
+    of_a_byte: float
+
+
 class _Types:
     """What stands in which type; each that has a name is looked at once."""
 
-    def __init__(self, named: Mapping[str, Kind]) -> None:
+    def __init__(self, named: Mapping[str, Kind], known: Mapping[str, Kind] | None = None) -> None:
         self._named = named
-        self._empty: dict[str, bool] = {}
-        self._free: dict[str, int] = {}
+        records = [each for each in (known or {}).values() if "fields" in each]
+        self._read = {each["name"].rpartition(".")[2]: _names_in_json(each) for each in records}
+        """What a record is read as may have more fields."""
+        self._records: dict[str, tuple[float, float]] = {}
 
-    def hold_themselves(self) -> bool:
+    def levels(self) -> float:
+        """How deep a value can be; infinite where a type holds itself."""
         uses = {name: set(self._names_in(kind)) for name, kind in self._named.items()}
+        found: dict[str, int] = {}
         try:
-            graphlib.TopologicalSorter(uses).prepare()
+            for name in graphlib.TopologicalSorter(uses).static_order():
+                inside = max((found[each] for each in uses[name]), default=0)
+                found[name] = self._depth(self._named[name]) + inside
         except graphlib.CycleError:
-            return True
-        return False
+            return math.inf
+        return max(found.values(), default=0)
 
-    def items(self, schema: Kind) -> Iterator[Kind]:
-        """Of all lists."""
+    def _depth(self, kind: Kind) -> int:
+        """Up to those that have names."""
+        inner = (each for each in _inside(kind) if not _is_named(each))
+        return 1 + max(map(self._depth, inner), default=0)
+
+    def most_letters(self, schema: Kind) -> Letters:
+        """A union takes a byte for its branch, a map one for each name, and what is left of a list's items,
+        or of all, is paid by their own bytes: where they have none, a list may be of any number."""
+        direct = {name: set(self._fields_of(kind)) for name, kind in self._named.items()}
+        try:
+            for name in graphlib.TopologicalSorter(direct).static_order():
+                self._records[name] = self._record(self._named[name])
+        except graphlib.CycleError:
+            return Letters(
+                math.inf, math.inf
+            )  # a record in itself, without a union: it has no value
+        most, (letters, size) = 0.0, self._around(schema)
         for root in [schema, *self._named.values()]:
             for kind in self.parts(root):
-                if isinstance(kind, dict) and kind["type"] == "array":
-                    yield kind["items"]
+                is_list = isinstance(kind, dict) and kind["type"] == "array"
+                if isinstance(kind, list) or (isinstance(kind, dict) and kind["type"] in LISTS):
+                    for each in _inside(kind):
+                        around, least = self._around(each)
+                        least += not is_list
+                        most = max(most, (around + is_list) / least if least else math.inf)
+        return Letters(letters, max(most, letters / size if size else 0))
 
-    def is_empty(self, kind: Kind) -> bool:
-        """Whether a value may be written in no byte: a union has a number, a list or a map its end."""
-        if isinstance(kind, str) and kind in self._named:
-            if kind not in self._empty:
-                self._empty[kind] = False  # one that holds itself has a union around that
-                self._empty[kind] = self._is_empty(self._named[kind])
-            return self._empty[kind]
-        return self._is_empty(kind)
+    def _around(self, kind: Kind) -> tuple[float, float]:
+        """The letters around what takes bytes, and the fewest bytes that take it."""
+        name = kind.get("name") if isinstance(kind, dict) and _is_named(kind) else kind
+        if isinstance(name, str):
+            return self._records.get(name, (0.0, float(name != "null")))
+        return 0.0, float(not isinstance(kind, dict) or kind["type"] != "null")
 
-    def _is_empty(self, kind: Kind) -> bool:
-        if isinstance(kind, str | list):
-            return kind == "null"
+    def _record(self, kind: Kind) -> tuple[float, float]:
         if kind["type"] == "fixed":
-            return not kind["size"]
-        if kind["type"] in ("record", "error"):
-            return all(self.is_empty(each["type"]) for each in kind["fields"])
-        return bool(kind["type"] == "null")
+            return 0.0, float(kind["size"])
+        if kind["type"] == "enum":
+            return float(NAME_LETTERS_MAX), 1.0
+        inner = [self._around(each["type"]) for each in kind["fields"]]
+        simple = kind["name"].rpartition(".")[2]
+        read_as = self._read.get(simple, max(self._read.values(), default=0))
+        names = max(_names_in_json(kind), read_as)
+        return names + sum(each for each, _ in inner), sum(each for _, each in inner)
 
-    def most_free(self, schema: Kind) -> int:
-        """The most in something for which a byte is paid at most once, up to one more than `FREE_MAX`."""
-        parts = (part for root in [schema, *self._named.values()] for part in self.parts(root))
-        return max(map(self._count_free, parts))
-
-    def _count_free(self, kind: Kind) -> int:
-        """Up to unions, lists and maps, each of which takes a byte."""
-        if isinstance(kind, str) and kind in self._named:
-            if kind not in self._free:
-                self._free[kind] = FREE_MAX + 1  # for one that holds itself without a union
-                self._free[kind] = self._free_in(self._named[kind])
-            return self._free[kind]
-        return self._free_in(kind)
-
-    def _free_in(self, kind: Kind) -> int:
-        own = int(self.is_empty(kind))
-        if not isinstance(kind, dict) or kind["type"] not in ("record", "error"):
-            return own
-        inner = sum(self._count_free(each["type"]) for each in kind["fields"])
-        return min(own + inner, FREE_MAX + 1)
+    def _fields_of(self, kind: Kind) -> Iterator[str]:
+        for each in kind.get("fields", ()):
+            own = each["type"]
+            name = own.get("name") if isinstance(own, dict) and _is_named(own) else own
+            if isinstance(name, str) and name in self._named:
+                yield name
 
     def _names_in(self, kind: Kind) -> Iterator[str]:
         for part in self.parts(kind):
@@ -197,12 +215,23 @@ class _Types:
     def parts(self, kind: Kind) -> Iterator[Kind]:
         """A type and what stands in it, up to those that have names."""
         yield kind
-        inner = kind if isinstance(kind, list) else []
-        if isinstance(kind, dict):
-            inner = [each["type"] for each in kind.get("fields", ())]
-            inner += [kind[name] for name in ("items", "values") if name in kind]
-        for each in inner:
-            if isinstance(each, dict) and each["type"] in NAMED:
+        for each in _inside(kind):
+            if _is_named(each):
                 yield each
             else:
                 yield from self.parts(each)
+
+
+def _names_in_json(record: Kind) -> int:
+    return sum(letters_of(each["name"]) for each in record["fields"])
+
+
+def _is_named(kind: Kind) -> bool:
+    return isinstance(kind, dict) and kind["type"] in NAMED
+
+
+def _inside(kind: Kind) -> list[Kind]:
+    if not isinstance(kind, dict):
+        return kind if isinstance(kind, list) else []
+    found = [each["type"] for each in kind.get("fields", ())]
+    return found + [kind[name] for name in ("items", "values") if name in kind]

@@ -9,11 +9,11 @@ What has an id never changes, so a codec is made once. For several threads.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from headwater.schemas import kinds
-from headwater.schemas.errors import InvalidSchema
+from headwater.schemas.bounds import CLOSURE_BYTES_MAX
+from headwater.schemas.cache import KNOWN_MAX, Cache, letters_of
+from headwater.schemas.errors import InvalidSchema, RegistryError
 from headwater.schemas.model import AVRO, PROTOBUF, Imported, Schema
 from headwater.schemas.values import header
 from headwater.schemas.values.errors import NotOfItsSchema, SchemaNotFound
@@ -21,8 +21,6 @@ from headwater.schemas.values.header import Json
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
-
-KNOWN_MAX = 5_000
 
 
 class Found(NamedTuple):
@@ -68,8 +66,7 @@ class Codecs:
         self.lookup = lookup
         self._pinned = pinned
         self._for_columns = for_columns
-        self._lock = threading.Lock()
-        self._known: dict[int, Codec] = {}
+        self._known: Cache[int, Codec] = Cache()
         self._latest_of: dict[int, Found] = {}
         """Those that were written by."""
 
@@ -89,11 +86,7 @@ class Codecs:
 
     def _learn(self, found: Found) -> Codec:
         made = codec(found, self._pinned, for_columns=self._for_columns)
-        with self._lock:
-            if len(self._known) >= KNOWN_MAX:
-                self._known.clear()
-                self._latest_of.clear()
-            return self._known.setdefault(found.id, made)
+        return self._known.put(found.id, made, letters_of(found.schema, found.imported))
 
     def decode(self, data: bytes) -> Json:
         """Raises SchemaNotFound, NotOfItsSchema."""
@@ -121,7 +114,9 @@ class Codecs:
             raise SchemaNotFound(f"there is no subject {subject}")
         if self._latest_of.get(found.id) != found:
             # An id never changes, unless the registry's topic was made anew.
-            self._known.pop(found.id, None)
+            self._known.drop(found.id)
+            if len(self._latest_of) >= KNOWN_MAX:
+                self._latest_of.clear()
             self._latest_of[found.id] = found
         return found.id, self._known.get(found.id) or self._learn(found)
 
@@ -130,17 +125,18 @@ def _message(pinned: Found | None) -> Descriptor | None:
     """The first of its file, which a query's columns are of."""
     if pinned is None or pinned.schema.kind != PROTOBUF:
         return None
+    from headwater.schemas import descriptors
     from headwater.schemas.values.protobuf import ProtobufCodec
 
-    schema = pinned.schema
-    parsed = kinds.parse(schema.kind, schema.text, pinned.imported, is_new=False)
-    return ProtobufCodec(parsed).message()
+    return ProtobufCodec(descriptors.of(pinned.schema.text, pinned.imported)).message()
 
 
 def codec(found: Found, pinned: Found | None = None, *, for_columns: bool = False) -> Codec:
     """Raises SchemaNotFound where the schema cannot be used: its library is missing, or it is none."""
     schema = found.schema
     try:
+        if letters_of(schema, found.imported) > CLOSURE_BYTES_MAX:
+            raise InvalidSchema(f"with its references it has more than {CLOSURE_BYTES_MAX} letters")
         if schema.kind == AVRO:
             from headwater.schemas.values.avro import AvroCodec
 
@@ -148,9 +144,10 @@ def codec(found: Found, pinned: Found | None = None, *, for_columns: bool = Fals
             reader = None if same or pinned is None else (pinned.schema.text, pinned.imported)
             return AvroCodec(schema.text, found.imported, reader, for_columns=for_columns)
         if schema.kind == PROTOBUF:
+            from headwater.schemas import descriptors
             from headwater.schemas.values.protobuf import ProtobufCodec
 
-            parsed = kinds.parse(schema.kind, schema.text, found.imported, is_new=False)
+            parsed = descriptors.of(schema.text, found.imported)
             return ProtobufCodec(parsed, reader=_message(pinned), in_micros=for_columns)
         from headwater.schemas.values.json import JsonCodec
 
@@ -160,5 +157,7 @@ def codec(found: Found, pinned: Found | None = None, *, for_columns: bool = Fals
             f"its schema {found.id} needs the package {error.name}",
             hint="pip install 'headwater[schemas]'",
         ) from None
-    except (InvalidSchema, ValueError, KeyError, TypeError) as error:
+    except (RegistryError, ValueError, KeyError, TypeError, RecursionError) as error:
+        if isinstance(error, RegistryError) and error.status >= 500:
+            raise  # it says nothing of the schema
         raise SchemaNotFound(f"its schema {found.id} cannot be used: {error}"[:300]) from None

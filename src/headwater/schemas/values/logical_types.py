@@ -8,6 +8,7 @@ columns, where values are read as another schema than their own.
 from __future__ import annotations
 
 import copy
+from typing import NamedTuple
 
 from headwater.schemas.values.avro_types import Kind, named_in
 from headwater.schemas.values.moments import logical_of
@@ -32,6 +33,8 @@ class _Pairs:
     def __init__(self, written: Kind, read_as: Kind) -> None:
         self._written, self._known = named_in(written), named_in(read_as)
         self._seen: set[str] = set()
+        self._branches: dict[int, dict[tuple[str, str], _Branch]] = {}
+        """Of the reader's unions, each by its type and each of its names."""
 
     def made(self, written: Kind, read_as: Kind) -> Kind:
         """What stands in the type's place."""
@@ -39,7 +42,7 @@ class _Pairs:
             written[:] = [self.made(each, read_as) for each in written]
             return written
         own = _defined(written, self._written)
-        known = self._branch(own, read_as if isinstance(read_as, list) else [read_as])
+        known = self._branch(own, read_as)
         if known is None:
             return written
         kind = _type_of(own)
@@ -64,12 +67,23 @@ class _Pairs:
             if own is not None:
                 own["type"] = self.made(own["type"], known["type"])
 
-    def _branch(self, written: Kind, branches: list[Kind]) -> Kind | None:
-        kind = _type_of(written)
-        known = [_defined(each, self._known) for each in branches]
-        same = [each for each in known if _type_of(each) == kind and _is_called(written, each)]
-        wider = [each for each in known if _type_of(each) in _WIDER.get(kind, ())]
-        return next(iter([*same, *wider]), None)
+    def _branch(self, written: Kind, read_as: Kind) -> Kind | None:
+        if (known := self._branches.get(id(read_as))) is None:
+            known = self._branches[id(read_as)] = {}
+            for place, each in enumerate(read_as if isinstance(read_as, list) else [read_as]):
+                own = _defined(each, self._known)
+                for name in _names_of(own):
+                    known.setdefault((_type_of(own), name), _Branch(place, own))
+        kind, (name, *_) = _type_of(written), _names_of(written)
+        if (same := known.get((kind, name))) is not None:
+            return same.kind
+        wider = [known[each, ""] for each in _WIDER.get(kind, ()) if (each, "") in known]
+        return min(wider, key=lambda each: each.place).kind if wider else None
+
+
+class _Branch(NamedTuple):
+    place: int
+    kind: Kind
 
 
 def _meaning(written: Kind, read_as: Kind) -> Kind:
@@ -93,11 +107,11 @@ def _defined(kind: Kind, named: dict[str, Kind]) -> Kind:
     return named.get(kind, kind) if isinstance(kind, str) else kind
 
 
-def _is_called(written: Kind, read_as: Kind) -> bool:
-    if not isinstance(written, dict) or "name" not in written:
-        return True
-    names = (read_as["name"], *read_as.get("aliases", ()))
-    return _bare(written["name"]) in map(_bare, names)
+def _names_of(kind: Kind) -> list[str]:
+    """Without their namespaces; its own first."""
+    if not isinstance(kind, dict) or "name" not in kind:
+        return [""]
+    return [_bare(kind["name"]), *map(_bare, kind.get("aliases", ()))]
 
 
 def _bare(name: str) -> str:

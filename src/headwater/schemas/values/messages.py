@@ -18,7 +18,7 @@ from google.protobuf.message import Message
 
 from headwater.schemas.values.errors import NotOfItsSchema
 from headwater.schemas.values.exact import shown
-from headwater.schemas.values.header import Json
+from headwater.schemas.values.header import Json, letters_of
 
 _F = FieldDescriptor
 _WELL_KNOWN = "google.protobuf."
@@ -39,8 +39,8 @@ _INTEGERS = (_F.CPPTYPE_INT32, _F.CPPTYPE_INT64, _F.CPPTYPE_UINT32, _F.CPPTYPE_U
 
 
 class Reading:
-    """Of one value. `in_micros`: a Timestamp is cut off at the microsecond; `most`: so many fields it may
-    have, as a message of thousands takes two bytes where none is set."""
+    """Of one value. `in_micros`: a Timestamp is cut off at the microsecond; `most`: so many letters it
+    may have, as a message of thousands of fields takes two bytes where none is set."""
 
     def __init__(self, most: float, *, in_micros: bool) -> None:
         self._left, self._in_micros = most, in_micros
@@ -51,7 +51,7 @@ class Reading:
         if name.startswith(_WELL_KNOWN):
             return _well_known(message, name, self._in_micros)
         fields = pairs(message.DESCRIPTOR, read_as)
-        self._left -= len(fields)
+        self._left -= _letters_of(message.DESCRIPTOR, read_as)
         if self._left < 0:
             raise NotOfItsSchema(
                 "a few bytes of it are very many fields: its messages are too wide"
@@ -106,7 +106,7 @@ def _null_sets(field: FieldDescriptor) -> bool:
     return kind is not None and kind.full_name in _NULLS
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def pairs(
     written: Descriptor, read_as: Descriptor | None
 ) -> tuple[tuple[str, FieldDescriptor, FieldDescriptor | None], ...]:
@@ -124,6 +124,11 @@ def pairs(
         for each in written.fields
         if each.number in known or each.name not in names
     )
+
+
+@lru_cache(maxsize=256)
+def _letters_of(written: Descriptor, read_as: Descriptor | None) -> int:
+    return sum(letters_of(said) for said, _, _ in pairs(written, read_as))
 
 
 def enum_names(written: EnumDescriptor, read_as: EnumDescriptor | None) -> dict[int, str]:

@@ -8,6 +8,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import lru_cache
+
 from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pool import DescriptorPool
@@ -19,10 +22,18 @@ from headwater.schemas.protobuf import document
 from headwater.schemas.values import exact, messages
 from headwater.schemas.values.errors import NotOfItsSchema
 from headwater.schemas.values.fit.protobuf import fit
-from headwater.schemas.values.header import Json, values_max
+from headwater.schemas.values.header import Json, indexes_of, letters_max
 
-INDEXES_MAX = 32
 _SHOWN = 300
+BYTES_MAX = 64 * 1024**2
+BYTES_OF_A_BYTE = 64
+_MESSAGE, _FIELD = 64, 16
+"""At most; and at most for each of its fields."""
+_LEAST = 2
+"""Bytes that a message takes inside of another."""
+_ANY = "google.protobuf.Any"
+_VARINT, _EIGHT, _SIZED, _GROUP, _END, _FOUR = range(6)
+_FIXED = {_EIGHT: 8, _FOUR: 4}
 _MISFITS = (
     json_format.ParseError,
     EncodeError,
@@ -77,12 +88,14 @@ class ProtobufCodec:
         message = self.message(indexes)
         if not self.is_read(message):
             raise NotOfItsSchema(f"it is a {message.full_name}, and no {_full_name(self.reader)}")
+        data = body[start:]
+        _check_size(data, message)
         made = GetMessageClass(message)()
         try:
-            made.ParseFromString(body[start:])
+            made.ParseFromString(data)
         except DecodeError as error:
             raise NotOfItsSchema(f"no Protobuf of its schema: {error}") from None
-        reading = messages.Reading(values_max(len(body)), in_micros=self._in_micros)
+        reading = messages.Reading(letters_max(len(body)), in_micros=self._in_micros)
         return reading.plain(made, self.reader)
 
     def is_read(self, message: Descriptor) -> bool:
@@ -113,28 +126,101 @@ def _full_name(message: Descriptor | None) -> str:
     return "" if message is None else message.full_name
 
 
-def indexes_of(body: bytes) -> tuple[tuple[int, ...], int]:
-    """Which message it is, and where its bytes begin."""
-    count, at = _varint(body, 0)
-    if count == 0:
-        return (0,), at
-    if not 0 < count <= INDEXES_MAX:
-        raise NotOfItsSchema("it does not say which message of its schema it is")
-    found = []
-    for _ in range(count):
-        index, at = _varint(body, at)
-        if index < 0:
-            raise NotOfItsSchema("it does not say which message of its schema it is")
-        found.append(index)
-    return tuple(found), at
+# ---- how much memory a message takes ------------------------------------------------------------------
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _check_size(data: bytes, message: Descriptor) -> None:
+    """Raises NotOfItsSchema. A message without a byte takes two bytes in its list, and in memory a place for
+    each field of its type: of a stranger's type of thousands, a gigabyte for a megabyte. So it is counted on
+    its bytes before they are parsed; what is no Protobuf at all is left to the parser."""
+    most = BYTES_MAX + BYTES_OF_A_BYTE * len(data)
+    if _widest(message) * (1 + len(data) // _LEAST) > most and _counted(data, message, most) > most:
+        raise NotOfItsSchema("a few bytes of it are very many fields: its messages are too wide")
+
+
+@lru_cache(maxsize=256)
+def _widest(message: Descriptor) -> float:
+    """Of all messages in it; infinite where an Any says by itself what is in it."""
+    found, waiting = {message.full_name: message}, [message]
+    while waiting:
+        for field in waiting.pop().fields:
+            inner = field.message_type
+            if inner is not None and inner.full_name not in found:
+                found[inner.full_name] = inner
+                waiting.append(inner)
+    return float("inf") if _ANY in found else max(map(_size, found.values()))
+
+
+def _size(message: Descriptor | None) -> int:
+    return 0 if message is None else _MESSAGE + _FIELD * len(message.fields)
+
+
+def _counted(data: bytes, message: Descriptor, most: int) -> int:
+    total, waiting = 0, list[tuple[int, int, Descriptor]]()
+    waiting.append((0, len(data), message))
+    while waiting and total <= most:
+        start, end, own = waiting.pop()
+        total += _size(own)
+        around: list[Descriptor | None] = []
+        """Of groups, which end by a tag of their own."""
+        inside: Descriptor | None = _in_any(data, start, end, own) if own.full_name == _ANY else own
+        for number, wire, at, stop in _fields(data, start, end):
+            if wire == _END:
+                inside = around.pop() if around else None
+                continue
+            field = None if inside is None else inside.fields_by_number.get(number)
+            inner = None if field is None else field.message_type
+            if own.full_name == _ANY and number == _SIZED:
+                inner = inside
+            if wire == _GROUP:
+                around.append(inside)
+                inside = inner
+                total += _size(inner)
+            elif wire == _SIZED and inner is not None:
+                waiting.append((at, stop, inner))
+    return total
+
+
+def _in_any(data: bytes, start: int, end: int, message: Descriptor) -> Descriptor | None:
+    """What it says to be."""
+    url = b""
+    for number, wire, at, stop in _fields(data, start, end):
+        if number == 1 and wire == _SIZED:
+            url = data[at:stop]
+    try:
+        name = url.decode().rpartition("/")[2]
+        found: Descriptor = message.file.pool.FindMessageTypeByName(name)
+    except (KeyError, UnicodeDecodeError):
+        return None
+    return found
+
+
+def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """(number, wire type, where its value begins, and ends), as far as they are any."""
+    while at < end:
+        tag, at = _varint(data, at, end)
+        number, wire, start = tag >> 3, tag & 7, at
+        if wire == _VARINT:
+            _, at = _varint(data, at, end)
+        elif wire == _SIZED:
+            size, start = _varint(data, at, end)
+            at = start + size
+        elif wire in _FIXED:
+            at += _FIXED[wire]
+        elif wire > _FOUR:
+            return
+        if at > end:
+            return
+        yield number, wire, start, at
+
+
+def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Behind `end` where there is none."""
     value = shift = 0
-    while at < len(data) and shift < 35:
+    while at < end and shift < 70:
         byte = data[at]
         value |= (byte & 0x7F) << shift
         at, shift = at + 1, shift + 7
         if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-    raise NotOfItsSchema("it does not say which message of its schema it is")
+            return value, at
+    return 0, end + 1

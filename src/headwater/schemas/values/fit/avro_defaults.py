@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from fastavro.read import LOGICAL_READERS
 
 from headwater.schemas.bounds import DEFAULT_PARTS_MAX
+from headwater.schemas.values.allowance import COMPARED, SEARCHED
 from headwater.schemas.values.avro_types import Kind, branch_name, named_in, settled
 from headwater.schemas.values.errors import NotOfItsSchema
 from headwater.schemas.values.header import Json
@@ -77,7 +78,10 @@ class Defaults:
         if isinstance(kind, list):
             return self._of_union(value, kind, where)
         name = kind if isinstance(kind, str) else kind["type"]
+        if name == "enum":
+            self._left -= len(kind["symbols"]) // COMPARED
         if name in ("record", "error") and isinstance(value, dict):
+            self._left -= len(kind["fields"]) // SEARCHED
             return {
                 each["name"]: self.of(
                     value[each["name"]] if each["name"] in value else each["default"],

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
+from headwater.schemas.values.allowance import SEARCHED, Allowance
 from headwater.schemas.values.errors import NotOfItsSchema
 from headwater.schemas.values.exact import base64_bytes, floating
 from headwater.schemas.values.header import Json
@@ -29,10 +30,15 @@ _FLOATS = (_F.CPPTYPE_FLOAT, _F.CPPTYPE_DOUBLE)
 _REFUSED = (TypeError, ValueError, ArithmeticError)
 
 
-def fit(value: Json, message: Descriptor, where: str = "") -> Json:
+def fit(value: Json, message: Descriptor) -> Json:
     """Raises NotOfItsSchema."""
+    return _message(value, message, "", Allowance(value))
+
+
+def _message(value: Json, message: Descriptor, where: str, allowance: Allowance) -> Json:
+    allowance.take(len(message.fields) // SEARCHED)  # whoever writes it lists them
     if message.full_name.startswith(_GOOGLE):
-        return _well_known(value, message, where)
+        return _well_known(value, message, where, allowance)
     if not isinstance(value, dict):
         raise _misfit(value, message.full_name, where)
     known = _fields_of(message)
@@ -44,31 +50,33 @@ def fit(value: Json, message: Descriptor, where: str = "") -> Json:
             raise NotOfItsSchema(f"the schema has no field {place}")
         if field.name in made:
             raise NotOfItsSchema(f"the field {place} stands twice in one object")
-        made[field.name] = _field(each, field, place)
+        made[field.name] = _field(each, field, place, allowance)
     return made
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _fields_of(message: Descriptor) -> dict[str, FieldDescriptor]:
     """By both names that JSON may have for them."""
     known = {each.json_name: each for each in message.fields}
     return known | {each.name: each for each in message.fields if each.name not in known}
 
 
-def _field(value: Json, field: FieldDescriptor, where: str) -> Json:
+def _field(value: Json, field: FieldDescriptor, where: str, allowance: Allowance) -> Json:
     if not field.is_repeated:
         if value is None and field.has_presence:
             return None  # as if it were not there
-        return _one(value, field, where)
+        return _one(value, field, where, allowance)
     entry = field.message_type
     if entry is not None and entry.GetOptions().map_entry:
         if not isinstance(value, dict):
             raise _misfit(value, "map", where)
         key, item = entry.fields_by_name["key"], entry.fields_by_name["value"]
-        return {_key(k, key, where): _one(v, item, f"{where}.{k}") for k, v in value.items()}
+        return {
+            _key(k, key, where): _one(v, item, f"{where}.{k}", allowance) for k, v in value.items()
+        }
     if not isinstance(value, list):
         raise _misfit(value, "list", where)
-    return [_one(each, field, f"{where}[{n}]") for n, each in enumerate(value)]
+    return [_one(each, field, f"{where}[{n}]", allowance) for n, each in enumerate(value)]
 
 
 def _key(text: str, field: FieldDescriptor, where: str) -> str:
@@ -77,9 +85,9 @@ def _key(text: str, field: FieldDescriptor, where: str) -> str:
     return text
 
 
-def _one(value: Json, field: FieldDescriptor, where: str) -> Json:
+def _one(value: Json, field: FieldDescriptor, where: str, allowance: Allowance) -> Json:
     if field.message_type is not None:
-        return fit(value, field.message_type, where)
+        return _message(value, field.message_type, where, allowance)
     try:
         return _scalar(value, field)
     except _REFUSED:
@@ -141,10 +149,10 @@ def _bytes(text: str) -> bytes:
     return base64_bytes(padded)
 
 
-def _well_known(value: Json, message: Descriptor, where: str) -> Json:
+def _well_known(value: Json, message: Descriptor, where: str, allowance: Allowance) -> Json:
     name = message.full_name.removeprefix(_GOOGLE)
     if name.endswith("Value") and name not in ("Value", "ListValue"):
-        return _one(value, message.fields_by_name["value"], where)
+        return _one(value, message.fields_by_name["value"], where, allowance)
     if name == "Any":
         raise NotOfItsSchema(
             f"the field {where or 'value'} is a google.protobuf.Any, which is not written from JSON"

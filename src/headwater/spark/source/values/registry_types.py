@@ -11,7 +11,6 @@ import re
 from typing import TYPE_CHECKING
 
 from headwater.client.errors import BadOption
-from headwater.schemas import kinds
 from headwater.schemas.model import AVRO, PROTOBUF
 from headwater.schemas.values.codecs import Found
 from headwater.schemas.values.header import Json
@@ -95,10 +94,10 @@ def _spelt(name: str) -> str:
 
 
 def _of_protobuf(found: Found) -> str:
+    from headwater.schemas import descriptors
     from headwater.schemas.values.protobuf import ProtobufCodec
 
-    schema = found.schema
-    parsed = kinds.parse(schema.kind, schema.text, found.imported, is_new=False)
+    parsed = descriptors.of(found.schema.text, found.imported)
     return _message(ProtobufCodec(parsed).message(), ())
 
 
