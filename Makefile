@@ -134,7 +134,7 @@ fmt: setup ## Format the code and mend what can be mended
 	@$(BIN)/ruff check --fix --exit-zero --quiet .
 	@$(BIN)/ruff format .
 
-bench: bench-broker bench-spark bench-capture bench-views bench-freshness bench-events bench-processing bench-edges ## Run all benchmarks, and write docs/figures.md from them
+bench: bench-broker bench-spark bench-capture bench-views bench-freshness bench-events bench-processing bench-edges bench-schemas ## Run all benchmarks, and write docs/figures.md from them
 	@$(BIN)/python -m bench.figures
 
 bench-broker: setup ## Compare the broker with Apache Kafka in one run (ARGS="--help")

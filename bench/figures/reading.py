@@ -212,6 +212,25 @@ def freshness() -> Chapter:
     return _chapter("Fresh views", "freshness", about, document["machine"] | rows, figures)
 
 
+def schemas() -> Chapter:
+    """A file of a request, or of "what: who", → metric."""
+    document = load("schemas")
+    scenarios: dict[str, dict[str, Any]] = {}
+    for name, values in document["results"].items():
+        what, _, who = name.partition(": ")
+        scenarios.setdefault(what, {})[who or "headwater"] = values
+    _refuse_unknown("schemas", scenarios)
+    ours = ("headwater", "by registry")
+    figures = [
+        figure for metric in METRICS if (figure := _figure("schemas", metric, scenarios, ours))
+    ]
+    about = [
+        "Requests to `headwater schemas serve`, and one record of ten fields: encoded and decoded alone, of "
+        "one core, and read through Spark on two, beside its own `from_avro` and without decoding."
+    ]
+    return _chapter("Schemas", "schemas", about, document["machine"], figures)
+
+
 def _goal_group(goal: goals.Goal, value: float) -> Group:
     label = goal.what if goal.before == "–" else f"{goal.what} (before: {goal.before})"
     scale = 100 if goal.unit == "%" else 1
@@ -276,6 +295,8 @@ def chapters() -> list[Chapter]:
     found.append(measured("views", "Views", [views], ("headwater", "first build")))
     if (RESULTS / "freshness.json").exists():
         found.append(freshness())
+    if (RESULTS / "schemas.json").exists():
+        found.append(schemas())
     later = {"events": "Event sourcing", "processing": "Stream processing", "edges": "The edges"}
     for name, title in later.items():
         if (RESULTS / f"{name}.json").exists():

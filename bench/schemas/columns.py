@@ -136,7 +136,7 @@ def through_spark(bootstrap: str, port: int, rows: int) -> dict[str, float]:
         body = plain.selectExpr("substring(value, 6) AS body")
         theirs = body.select(from_avro("body", json.dumps(AVRO)).alias("v")).select("v.*")
         frames = {
-            "bytes": plain,
+            "values as they are": plain,
             "by registry, ten columns": columns,
             "bytes, then from_avro": theirs,
         }

@@ -107,3 +107,33 @@ def test_the_figures_show_every_goal_of_fresh_views_that_was_measured_and_name_t
         expected.count(False),
     )
     assert all(svg(figure) for figure in chapter.figures)
+
+
+def test_the_figures_show_what_schemas_cost_beside_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = {"per_s": 1000.0, "p50_ms": 1.0, "p99_ms": 2.0}
+    rates = {
+        "encode: fastavro": 7.0,
+        "encode: headwater": 14.0,
+        "Spark reads: by registry, ten columns": 9.0,
+        "Spark reads: bytes, then from_avro": 3.0,
+        "Spark reads: values as they are": 12.0,
+    }
+    results = {"schema by id": request, **{name: {"per_s": rate} for name, rate in rates.items()}}
+    document = {"machine": {"date": "2026-01-01", "load_before": 0.1}, "results": results}
+    (tmp_path / "schemas.json").write_text(json.dumps(document))
+    monkeypatch.setattr(reading, "RESULTS", tmp_path)
+    chapter = reading.schemas()
+    groups = {group.label: group for figure in chapter.figures for group in figure.groups}
+    assert [figure.name for figure in chapter.figures] == [
+        "schemas-rate",
+        "schemas-p50",
+        "schemas-p99",
+    ]
+    assert groups["encode"].ratio == 2 and groups["Spark reads"].ratio == 3
+    assert all(svg(figure) for figure in chapter.figures)
+    document["results"]["schema by id"]["p90_ms"] = 1.5
+    (tmp_path / "schemas.json").write_text(json.dumps(document))
+    with pytest.raises(ValueError, match="p90_ms"):
+        reading.schemas()
