@@ -12,7 +12,7 @@ from headwater.record import batch as batches
 from headwater.record import codecs, varint
 from headwater.record.errors import CorruptBatch, RecordError
 from headwater.record.keys import each_key
-from headwater.record.records import Record, build, decode, each, first_at_or_after
+from headwater.record.records import Record, build, decode, each
 
 MAYBE_BYTES = st.none() | st.binary(max_size=200)
 HEADERS = st.lists(st.tuples(st.text(max_size=20), MAYBE_BYTES), max_size=4).map(tuple)
@@ -120,17 +120,6 @@ def test_a_batch_may_be_empty_after_compaction(codec: int) -> None:
     assert (header.record_count, header.next_offset, header.max_timestamp) == (0, 15, 80)
     assert header.size == batches.HEADER_BYTES
     assert decode(batch) == keys(batch) == []
-
-
-def test_the_first_record_not_older_than_a_time_is_found() -> None:
-    records = [Record(i, at, None, b"") for i, at in enumerate([50, 40, 60, 55])]
-    batch = build(records)
-    assert first_at_or_after(batch, 0) == records[0]
-    assert first_at_or_after(batch, 50) == records[0]
-    assert first_at_or_after(batch, 51) == records[2]
-    assert first_at_or_after(batch, 61) is None
-    stamped = batches.with_append_time(batch, 100)
-    assert first_at_or_after(stamped, 61) == records[0]._replace(timestamp=100)
 
 
 def with_payload(payload: bytes, count: int, **fields: int) -> bytes:

@@ -36,7 +36,6 @@ __all__ = [
     "build",
     "decode",
     "each",
-    "first_at_or_after",
     "payload",
     "times",
 ]
@@ -223,8 +222,3 @@ def _decode_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]
         headers.append((name, data[position : position + length]))
         position += length
     return tuple(headers), position
-
-
-def first_at_or_after(batch: Buffer, timestamp: int, position: int = 0) -> Record | None:
-    """The first record of the batch, in offset order, that is not older than `timestamp`."""
-    return next((r for r in each(batch, position) if r.timestamp >= timestamp), None)

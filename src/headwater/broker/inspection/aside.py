@@ -31,10 +31,8 @@ class CannotNote(HeadwaterError):
 class Aside:
     """One repair's own folder; made with the first thing that goes there."""
 
-    def __init__(
-        self, root: Path, files: FileSystem | None = None, now: datetime | None = None
-    ) -> None:
-        stamp = (now or datetime.now(UTC)).strftime("%Y%m%d-%H%M%S")
+    def __init__(self, root: Path, files: FileSystem | None = None) -> None:
+        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         self._root = root
         self.path = root / ASIDE / stamp
         number = 1

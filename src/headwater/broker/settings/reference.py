@@ -55,10 +55,6 @@ DIFFERENCES = {
     "transaction.state.log.num.partitions": "1, where Kafka has 50",
     "transaction.state.log.replication.factor": "1, where Kafka has 3",
 }
-NOT_IN_KAFKA = {
-    name for name, text in DIFFERENCES.items() if "own" in text.split() or "not show" in text
-}
-"""Those of them that Apache Kafka does not list at all."""
 
 _HEAD = """\
 # Settings

@@ -34,12 +34,10 @@ HOUR_MS = 60 * MINUTE_MS
 WEEK_MS = 7 * 24 * HOUR_MS
 
 
-def _follows(name: str, setting: str, check: Check | None = None) -> Definition:
+def _follows(name: str, setting: str) -> Definition:
     """A config that is one broker setting, topic by topic."""
     broker = BROKER[setting]
-    return broker._replace(
-        name=name, check=check or broker.check, update=CLUSTER_WIDE, synonyms=((setting, 1),)
-    )
+    return broker._replace(name=name, update=CLUSTER_WIDE, synonyms=((setting, 1),))
 
 
 def _time(

@@ -130,9 +130,6 @@ class Sessions:
     def of_connection(self, connection: Any) -> list[SessionKey]:
         return list(self._by_connection.get(connection, ()))
 
-    def of_group(self, group_id: str) -> list[SessionKey]:
-        return [key for key in self._sessions if key.group_id == group_id]
-
 
 class Releases:
     """What members hold, and how it is given back when they are gone.

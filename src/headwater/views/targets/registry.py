@@ -55,7 +55,10 @@ class NoSuchTarget(HeadwaterError):
 
 
 def register(scheme: str, factory: Factory | str, *, is_store: bool = True) -> None:
-    """Make `to="scheme:…"` mean this target; as text, `package.module:Class`, it is loaded when used."""
+    """Make `to="scheme:…"` mean this target; as text, `package.module:Class`, it is loaded when used.
+
+    `is_store` is false for headwater's own places that Spark writes to itself, without versions.
+    """
     if _OTHERS.get(scheme, factory) != factory or (scheme in _STORES and not is_store):
         raise NoSuchTarget(f"{scheme}: is headwater's own", hint="give the target another name")
     (_STORES if is_store else _OTHERS)[scheme] = factory

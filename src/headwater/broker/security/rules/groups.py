@@ -152,7 +152,7 @@ def _join(request: Any, code: ErrorCode) -> Row:
     }
 
 
-def describing(asked: str, named: bool = True) -> Rule:
+def describing(asked: str) -> Rule:
     """DescribeGroups and its kin: Describe on each group, and true bit fields."""
 
     def rule(asker: Asker, request: Any, inner: Handler) -> Result:

@@ -197,17 +197,15 @@ def topic_of(item: Any) -> Row:
 def by_topic(
     operation: Operation,
     rows: Callable[[Any, ErrorCode], Row],
-    *,
-    asked: str = "topics",
     answered: str = "topics",
 ) -> Rule:
     """The rule of an API with a list of topics: refused ones get their row, the others are served."""
 
     def rule(asker: Asker, request: Any, inner: Handler) -> Result:
-        allowed, refused = asker.split(operation, getattr(request, asked))
+        allowed, refused = asker.split(operation, request.topics)
         if not refused:
             return asker.ask(request, inner)
-        result = asker.ask(only(request, **{asked: tuple(allowed)}), inner)
+        result = asker.ask(only(request, topics=tuple(allowed)), inner)
         return adding(result, answered, [rows(item, TOPIC_REFUSED) for item in refused])
 
     return rule
