@@ -20,7 +20,7 @@ from headwater.client.position import Position
 from headwater.pipelines import application
 from headwater.pipelines.declarations import View
 from headwater.pipelines.errors import NotVerifiable
-from headwater.pipelines.expected_rows import Checking, checking_of, expected, opened
+from headwater.pipelines.expected_rows import Checking, checking_of, opened, with_expected
 from headwater.pipelines.handles import handle
 from headwater.pipelines.view_job import view_job
 from headwater.pipelines.view_rows.values import parts_of, plain
@@ -96,13 +96,21 @@ def rows_at(
     """What the view must have held there, in the order of its keys."""
     try:
         shape, _ = opened(checking)
-        frame = _chosen(expected(checking, position, shape), shape, asked.key)
         limit = min(asked.limit, ROWS_MAX)
-        taken = frame.limit(limit + 1).toArrow().to_pylist()
+
+        def first(rows: DataFrame) -> list[dict[str, object]]:
+            chosen = _chosen(rows, shape, asked.key).limit(limit + 1)
+            found: list[dict[str, object]] = chosen.toArrow().to_pylist()
+            return found
+
+        taken, aside = with_expected(checking, position, shape, first)
     finally:
         checking.keep.forget()
     rows = [{name: plain(value) for name, value in row.items()} for row in taken]
-    return PastRows(shape.view, position, rows[:limit], len(rows) <= limit, list(remarks or ()))
+    said = list(remarks or ())
+    if aside:
+        said.append(f"{len(aside):,} keys have no row: the view's function fails for them.")
+    return PastRows(shape.view, position, rows[:limit], len(rows) <= limit, said)
 
 
 def _chosen(frame: DataFrame, shape: Shape, key: str) -> DataFrame:

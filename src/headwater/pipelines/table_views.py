@@ -13,11 +13,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakValueDictionary
 
 from headwater.errors import HeadwaterError
-from headwater.pipelines import bad_changes, cluster, registry, stores
+from headwater.pipelines import cluster, failed_keys, registry, stores
 from headwater.pipelines.context import Context, within
 from headwater.pipelines.declarations import REAL_TIME, View
 from headwater.pipelines.errors import PipelineError
@@ -123,27 +124,24 @@ def _is_added_to(view: View, frame: DataFrame, tables: Tables) -> bool:
 
 def result_of(view: View, context: Context, keep: Kept) -> DataFrame:
     """What a view's function gives at the pinned position of a context, from the log as a whole."""
-    from headwater.views.tables import replay
-
-    def table(mention: Mention) -> DataFrame:
-        records = events(
-            context,
-            mention.table.topic,
-            schema=None,
-            starting=mention.starting,
-            options=mention.options,
-        )
-        return replay.rows(records, mention.table, keep)
-
     assert context.pinned is not None
     with within(context), ExitStack() as how:
         empty, tables = tried(view, context)
         if tables is not None:
             if not context.pinned.offsets:
                 return cast("DataFrame", empty)  # at the beginning: without asking the log
-            how.enter_context(plainly(table))
+            how.enter_context(plainly(partial(replayed, context, keep)))
         found: DataFrame = view.function()
     return found
+
+
+def replayed(context: Context, keep: Kept, mention: Mention) -> DataFrame:
+    """A table at the pinned position of a context."""
+    from headwater.views.tables import replay
+
+    table, start, options = mention.table, mention.starting, mention.options
+    records = events(context, table.topic, schema=None, starting=start, options=options)
+    return replay.rows(records, table, keep)
 
 
 # ---- the query ----------------------------------------------------------------------------------------
@@ -157,12 +155,12 @@ def writer_of(view: View, context: Context, frame: DataFrame, tables: Tables) ->
     from headwater.views.tables.planner import query_text
     from headwater.views.tables.shared.batch import SharedFollowing
 
-    function = _on_frames(view, context, tables)
+    function = on_frames(view, context, tables)
     plan = plan_for(
         view, frame, tables, lambda: takes_rows(context.spark, tables.known(), function)
     )
     result = Result(frame, view, context, updates=True)
-    refuse = bad_changes.refusal(_with_client(context, view))
+    refuse, aside = failed_keys.refusals(view, context, _with_client(context, view))
     if cluster.keeps_shared_state(view, context):
         stores.refuse_transactions(view)
         place, into = cluster.state_address(view, context), stores.shared_table_sink(result)
@@ -175,13 +173,13 @@ def writer_of(view: View, context: Context, frame: DataFrame, tables: Tables) ->
             view.name,
             context.spark,
             checkpoint,
-            lambda spark: Following(plan, checkpoint, function, sink, refuse, spark),
+            lambda spark: Following(plan, checkpoint, function, sink, refuse, spark, aside),
             lambda: _reader(options, view.name),
             lambda once: _source(options, view.name, once),
         )
         return DriverWriter(work), query_text(frame)
     following: Callable[[DataFrame, int], None] = Following(
-        plan, checkpoint, function, sink, refuse
+        plan, checkpoint, function, sink, refuse, aside=aside
     )
     if TRANSACTIONS in view.options:
         topics = [each.table.topic for each in tables.mentions]
@@ -189,7 +187,7 @@ def writer_of(view: View, context: Context, frame: DataFrame, tables: Tables) ->
     return _records(view, context, tables).writeStream.foreachBatch(following), query_text(frame)
 
 
-def _on_frames(
+def on_frames(
     view: View, context: Context, tables: Tables
 ) -> Callable[[SparkSession, Mapping[int, DataFrame]], DataFrame]:
     """The view's function on given rows of its tables."""

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +33,8 @@ from headwater.pipelines.expected_rows import (
     aggregates,
     checking_of,
     counted,
-    expected,
     opened,
+    with_expected,
 )
 from headwater.pipelines.stores import kind_of
 from headwater.pipelines.view_job import view_job
@@ -82,6 +83,7 @@ def verified(
 
 
 NAMED_MOST = 10_000
+ASIDE_NAMED = 20
 
 
 def verify(checking: Checking, *, repair: bool = False) -> Report:
@@ -95,7 +97,7 @@ def verify(checking: Checking, *, repair: bool = False) -> Report:
         folder = scratch.enter_context(tempfile.TemporaryDirectory(prefix="headwater-verify-"))
         applied, found = _taken(checking, target, Path(folder))
         checking.say(f"the view is at {applied.position}")
-        pair = _compared(checking, applied.position, found, shape)
+        pair, aside = _compared(checking, applied.position, found, shape)
         scratch.callback(pair.forget)
         report = Report(
             view=shape.view,
@@ -107,28 +109,27 @@ def verify(checking: Checking, *, repair: bool = False) -> Report:
             counts=pair.counts,
             differences=pair.differences[:NAMED_MOST],
             seconds=time.monotonic() - began,
-            remarks=_remarks(shape),
+            remarks=_remarks(shape, aside),
+            aside=len(aside),
         )
         if not repair or not report.differing:
             return report
         if pair.has_copies:
             raise has_copies(shape)
+        of_keys = partial(_expected_of, checking, shape)
         repaired = repair_rows(
-            Repair(
-                target,
-                applied,
-                pair.differences,
-                lambda position, keys: _expected_of(checking, position, shape, keys),
-                checking.checkpoint,
-                checking.say,
-            )
+            Repair(target, applied, pair.differences, of_keys, checking.checkpoint, checking.say)
         )
     return replace(report, repaired=repaired, seconds=time.monotonic() - began)
 
 
-def _compared(checking: Checking, position: Position, found: DataFrame, shape: Shape) -> Comparison:
-    wanted = expected(checking, position, shape)
-    return Comparison(wanted, found, shape, lambda: aggregates(checking))
+def _compared(
+    checking: Checking, position: Position, found: DataFrame, shape: Shape
+) -> tuple[Comparison, list[str]]:
+    def compared(wanted: DataFrame) -> Comparison:
+        return Comparison(wanted, found, shape, lambda: aggregates(checking))
+
+    return with_expected(checking, position, shape, compared)
 
 
 # ---- the two sides -------------------------------------------------------------------------------
@@ -161,16 +162,28 @@ def _taken(checking: Checking, target: Target, folder: Path) -> tuple[Applied, D
 
 
 def _expected_of(
-    checking: Checking, position: Position, shape: Shape, keys: pa.Table
+    checking: Checking, shape: Shape, position: Position, keys: pa.Table
 ) -> list[dict[str, Any]]:
     from pyspark.sql import functions as F  # noqa: N812
 
     wanted = F.broadcast(checking.spark.createDataFrame(keys))
-    rows = expected(checking, position, shape).join(wanted, list(shape.key), "left_semi")
-    table = rows.select(*(order.quoted(n) for n in shape.schema.names)).toArrow()
+    names = [order.quoted(name) for name in shape.schema.names]
+
+    def among(rows: DataFrame) -> pa.Table:
+        return rows.join(wanted, list(shape.key), "left_semi").select(*names).toArrow()
+
+    table, _ = with_expected(checking, position, shape, among)
     return [dict(row) for row in table.cast(shape.schema).to_pylist()]
 
 
-def _remarks(shape: Shape) -> list[str]:
-    said = "Of a history the current rows are compared, not the ones before."
-    return [said] if shape.kind is Kind.HISTORY else []
+def _remarks(shape: Shape, aside: Sequence[str]) -> list[str]:
+    said = []
+    if shape.kind is Kind.HISTORY:
+        said.append("Of a history the current rows are compared, not the ones before.")
+    if aside:
+        said.append(
+            f"{len(aside):,} keys are set aside: the view's function fails for them, and they have no row "
+            "until a change touches them."
+        )
+        said += [f"Set aside: {each}" for each in aside[:ASIDE_NAMED]]
+    return said

@@ -122,9 +122,9 @@ def view(
     `name` also names the checkpoint and the consumer group (`headwater-NAME`). `key`: the columns
     that make a row one row. `to`: SCHEME:REST, or a function that gets each batch; without it, the topic
     of the view's name. `kind` is how a store keeps the rows: `upsert` (one row per key), `append`, or
-    `history` (every version of a row with its times). `on_refused`: a row that the store does not take is a
-    dead letter, or stops the query (`fail`). `new_columns`: those that come upstream while it runs appear
-    (`add`) or not (`ignore`). `mode` is Spark's, `every` the time between batches, `speed` also `real-time`.
+    `history` (every version of a row with its times). `on_refused`: a row that the store does not take, or a
+    key for which the function fails, is a dead letter or stops the query (`fail`). `new_columns`: those from
+    upstream appear (`add`) or not (`ignore`). `mode` is Spark's, `every` between batches, `speed` real-time.
     """
     complaint = _complaint(name, mode, speed) or _about_rows(name, kind, on_refused, new_columns)
 

@@ -72,6 +72,8 @@ class Report:
     seconds: float
     remarks: Sequence[str] = ()
     repaired: int | None = None
+    aside: int = 0
+    """Keys of which there must be no row: the view's function fails for them."""
 
     @property
     def differing(self) -> int:
@@ -94,6 +96,7 @@ class Report:
             **{kind: self.counts.get(kind, 0) for kind in (MISSING, EXTRA, DIFFERENT)},
             "differences": [each.as_json() for each in self.differences],
             "repaired": self.repaired,
+            "aside": self.aside,
             "right": self.is_right,
             "remarks": list(self.remarks),
             "seconds": round(self.seconds, 3),

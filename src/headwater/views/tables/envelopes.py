@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -25,7 +25,9 @@ import pyarrow as pa
 from headwater.views.tables.arrow_values import Fit, Unfit, fit_of, key_text_of
 from headwater.views.tables.bad_values import Refuse, stop
 from headwater.views.tables.decoder import Decoder, Table
+from headwater.views.tables.derivation import Derived
 from headwater.views.tables.record_reader import Change, Read, ReadOne, TableReader
+from headwater.views.tables.set_aside import NOBODY, Blame
 from headwater.views.tables.value_forms import may_be_quick
 
 if TYPE_CHECKING:
@@ -35,7 +37,6 @@ LARGE_BYTES = 1 << 20
 """Values above this are left to Spark, which has limits of its own for what is inside them."""
 DEEP = 100
 """So many objects and lists in a value cannot be nested too deeply for Spark."""
-DERIVED_AT_ONCE = 20_000
 _SPACED_COLON = re.compile(rb'"\s+:')
 _LONG_NUMBER = re.compile(rb"[0-9.eE+-]{1000}")
 _LONG_NAME = re.compile(rb'"(?:[^"\\]|\\.){50000}')
@@ -46,11 +47,18 @@ _RECORDS = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT
 class EnvelopeDecoder:
     """The changes of a view's tables in its batches of records."""
 
-    def __init__(self, tables: Sequence[Table], spark: SparkSession, refuse: Refuse = stop) -> None:
+    def __init__(
+        self,
+        tables: Sequence[Table],
+        spark: SparkSession,
+        refuse: Refuse = stop,
+        blame: Blame = NOBODY,
+    ) -> None:
         """`refuse` gets the values that cannot be read, before any change of the batch is handed out."""
+        self._derived = Derived(spark, refuse, blame)
         self._tables = tables
         self._spark = spark
-        self._strict = Decoder(tables, refuse)
+        self._strict = Decoder([replace(table, derived=()) for table in tables], refuse)
         utc = is_utc(spark)
         self.readers = [table_reader(table, utc=utc) for table in tables]
 
@@ -73,33 +81,15 @@ class EnvelopeDecoder:
             changes = pa.concat_tables(parts).combine_chunks()
             if doubtful:
                 changes = _without(changes, table.topic, doubtful)
-            quick.append(self._with_derived(table, changes))
-        if not doubtful:
-            return quick
-        records = list(doubtful.values())
-        strict = self._strict(self._spark.createDataFrame(records, _RECORDS))
-        return [
-            pa.concat_tables([one, other.select(one.column_names).cast(one.schema)])
-            for one, other in zip(quick, strict, strict=True)
-        ]
-
-    def _with_derived(self, table: Table, changes: pa.Table) -> pa.Table:
-        """Add d0, …: Spark's SQL over the columns under their own names."""
-        if not table.derived:
-            return changes
-        from headwater.views.tables.frames import frame_of
-
-        own = [f"c{n}" for n in range(len(table.row.names))]
-        shown = [f"{text} AS d{n}" for n, text in enumerate(table.derived)]
-        parts = []
-        for start in range(0, max(changes.num_rows, 1), DERIVED_AT_ONCE):
-            some = changes.select(own).slice(start, DERIVED_AT_ONCE)
-            parts.append(frame_of(self._spark, some, table.row, None).selectExpr(*shown).toArrow())
-        derived = pa.concat_tables(parts)
-        columns = {name: changes[name] for name in own}
-        columns |= {name: derived[name] for name in derived.column_names}
-        rest = changes.column_names[len(own) :]
-        return pa.table(columns | {name: changes[name] for name in rest})
+            quick.append(changes)
+        if doubtful:
+            records = list(doubtful.values())
+            strict = self._strict(self._spark.createDataFrame(records, _RECORDS))
+            quick = [
+                pa.concat_tables([one, other.select(one.column_names).cast(one.schema)])
+                for one, other in zip(quick, strict, strict=True)
+            ]
+        return [self._derived(*each) for each in zip(self._tables, quick, strict=True)]
 
 
 def table_reader(table: Table, *, utc: bool) -> TableReader:

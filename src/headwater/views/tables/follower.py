@@ -23,8 +23,9 @@ from headwater.views.tables.frames import computing
 from headwater.views.tables.kept_plan import Function
 from headwater.views.tables.plan import Plan
 from headwater.views.tables.record_reader import Read, TableReader
+from headwater.views.tables.set_aside import NOBODY, Blame, Compute
 from headwater.views.tables.store import Difference
-from headwater.views.tables.upkeep import Compute, Upkeep
+from headwater.views.tables.upkeep import Upkeep
 from headwater.views.targets.contract import DELETED, Misfit
 
 if TYPE_CHECKING:
@@ -46,6 +47,16 @@ class Sink(Protocol):
         """Bring it there, unless it is; in this batch's transaction or not at all."""
 
 
+class Aside(Protocol):
+    """What becomes of keys for which the view's function fails."""
+
+    @property
+    def blame(self) -> Blame: ...
+
+    def put(self, spark: SparkSession, batch: int, keys: pa.Table) -> None:
+        """Write their dead letters, each once; their reasons are the last column."""
+
+
 class Following:
     """A view over tables and its target, batch by batch."""
 
@@ -59,8 +70,12 @@ class Following:
         sink: Sink,
         refuse: Refuse = stop,
         spark: SparkSession | None = None,
+        aside: Aside | None = None,
     ) -> None:
-        self.upkeep = Upkeep(plan, checkpoint / FOLDER)
+        """Without `aside`, a key for which the function fails ends the query."""
+        self._aside = aside
+        self._blame = NOBODY if aside is None else aside.blame
+        self.upkeep = Upkeep(plan, checkpoint / FOLDER, blame=self._blame)
         self._function = function
         self._sink = sink
         self._refuse = refuse
@@ -100,8 +115,15 @@ class Following:
             batch,
             lambda: changes(self),
             self._computing(spark),
-            lambda difference: sink.write(spark, batch, difference),
+            lambda difference: self._write(spark, batch, difference),
         )
+
+    def _write(self, spark: SparkSession, batch: int, difference: Difference) -> None:
+        """Bring a batch into the target, behind the letters of what it has set aside."""
+        aside = difference.aside
+        if aside is not None and aside.num_rows and self._aside is not None:
+            self._aside.put(spark, batch, aside)
+        self._sink.write(spark, batch, difference)
 
     def warm_up(self) -> None:
         """Let Spark plan and compile the view's function before the first change waits for it."""
@@ -138,7 +160,7 @@ class Following:
         if self._decoder is None:
             assert self._spark is not None
             tables, utc = self.upkeep.plan.tables, is_utc(self._spark)
-            self._decoder = EnvelopeDecoder(tables, self._spark, self._refuse)
+            self._decoder = EnvelopeDecoder(tables, self._spark, self._refuse, self._blame)
             self._said = [all_said_of(table, utc=utc) for table in tables]
         return self._decoder
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from headwater.local_path import for_spark
 from headwater.views.tables.kept_plan import KEPT_BYTES, Function, KeptPlan
 from headwater.views.tables.plan import Plan
-from headwater.views.tables.upkeep import Compute
+from headwater.views.tables.set_aside import Compute
 
 if TYPE_CHECKING:
     import pyarrow as pa

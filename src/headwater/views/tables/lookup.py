@@ -12,7 +12,7 @@ from functools import singledispatchmethod
 
 import pyarrow as pa
 
-from headwater.views.tables.net_changes import Changed
+from headwater.views.tables.changed_rows import Changed
 from headwater.views.tables.plain_values import Values, table_of
 from headwater.views.tables.program import TOUCHED, Program
 from headwater.views.tables.relations import Distinct, Join, Relation, Rows, Semi, Union

@@ -15,24 +15,23 @@ A batch of changes has the columns of the table (c0, …, d0, …), and
 was none), was_c0, …, was_p, was_ts: the row as it was, and `same`: that is said again, only its time is new.
 
 Changes of one key are in the order of their offsets. Where they are in several partitions (a row that moved
-there, a topic that got more of them), they are in the order of their timestamps; `replay` has the same
-rule. So a change that is older than the row of another partition changes nothing. Of a row that is gone no
-time is kept: an older change of another partition, read after that, brings it back.
+there, a topic that got more of them), the partition counts that has said something of the key latest, by the
+records' timestamps, and in it the last offset; `replay` has the same rule. So a change that is older than the
+row of another partition changes nothing, and a row's time (`ts`) is the latest that its partition has said of
+it: timestamps may go backwards. Of a row that is gone no time is kept: an older change of another partition,
+read after that, brings it back.
 
 Every statement costs a good part of a millisecond, however few rows it is about: so there are few of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.views.tables.digest import exactly
-from headwater.views.tables.plain_values import Values, rows_of
-from headwater.views.tables.row_index import Row, TableRows, kept_table
 from headwater.views.tables.store import Store, TableShape, are_distinct
 from headwater.views.targets.contract import Misfit
 
@@ -62,7 +61,8 @@ def net(store: Store, number: int, changes: pa.Table) -> Net:
         if emptied:
             _with_the_emptied(store, number, table, changes)
         latest = "latest" if emptied else f"({_latest(store, table, changes)})"
-        store.run(f"CREATE OR REPLACE TEMP TABLE net{number} AS {_changed(number, table, latest)}")
+        changed = _changed(number, table, latest, emptied=emptied)
+        store.run(f"CREATE OR REPLACE TEMP TABLE net{number} AS {changed}")
     names = ", ".join((*table.columns.names, "gone", *PLACE))
     kept = store.arrow(f"SELECT {names}, place IS NOT NULL AS was, same FROM net{number}")
     was_there, same = (pc.sum(kept[name]).as_py() or 0 for name in ("was", "same"))
@@ -94,10 +94,17 @@ def _latest(store: Store, table: TableShape, changes: pa.Table, emptied: str = "
         own += f" UNION ALL SELECT {old}, true, p, o, ts, 0 FROM changes WHERE m0 IS NOT NULL"
     if not moved and not emptied and _are_distinct(store, table, changes):
         return f"SELECT {columns}, gone, p, ts FROM changes"  # the usual case, and the quick one
-    in_one = f"min(p) OVER (PARTITION BY {keys}) = max(p) OVER (PARTITION BY {keys})"
-    timed = f"SELECT *, CASE WHEN {in_one} THEN 0 ELSE ts END AS moment FROM ({own}) c {emptied}"
+    timed = f"SELECT *, max(ts) OVER (PARTITION BY {keys}, p) AS moment FROM ({own}) c {emptied}"
+    if pc.count_distinct(changes["p"]).as_py() > 1:
+        number = store.tables.index(table)
+        known = f"SELECT {keys}, p AS known_p, ts AS known_ts FROM t{number}"
+        if emptied:
+            known += " WHERE p NOT IN (SELECT p FROM emptied)"
+        moment = "CASE WHEN s.known_p = m.p THEN greatest(m.moment, s.known_ts) ELSE m.moment END"
+        timed = f"""SELECT m.* REPLACE ({moment} AS moment) FROM ({timed}) m
+            LEFT JOIN ({known}) s ON {_same(table, "s", "m")}"""
     order = "moment DESC, p DESC, o DESC, step DESC"
-    return f"""SELECT {columns}, gone, p, ts FROM ({timed})
+    return f"""SELECT {columns}, gone, p, moment AS ts FROM ({timed})
         QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY {order}) = 1"""
 
 
@@ -125,11 +132,13 @@ def _with_the_emptied(store: Store, number: int, table: TableShape, changes: pa.
     )
 
 
-def _changed(number: int, table: TableShape, latest: str) -> str:
+def _changed(number: int, table: TableShape, latest: str, *, emptied: bool) -> str:
     was = ", ".join(f"o.{name} AS was_{name}" for name in (*table.columns.names, *PLACE))
     now, then = (f"({', '.join(exactly(table.columns, f'{side}.'))})" for side in "lo")
     same = f"o.rowid IS NOT NULL AND NOT l.gone AND o.p = l.p AND {now} IS NOT DISTINCT FROM {then}"
-    return f"""SELECT l.*, o.rowid AS place, {was}, {same} AS same
+    kept = " AND l.p NOT IN (SELECT p FROM emptied)" if emptied else ""
+    later = f"CASE WHEN o.p = l.p{kept} THEN greatest(l.ts, o.ts) ELSE l.ts END"
+    return f"""SELECT l.* REPLACE ({later} AS ts), o.rowid AS place, {was}, {same} AS same
         FROM {latest} l LEFT JOIN t{number} o ON {_same(table, "o", "l")}
         WHERE CASE WHEN o.p <> l.p AND (l.ts < o.ts OR l.ts = o.ts AND l.p < o.p) THEN false
               WHEN l.gone THEN o.rowid IS NOT NULL
@@ -174,83 +183,3 @@ def reapply(store: Store, number: int, changes: pa.Table) -> None:
 
 def _same(table: TableShape, left: str, right: str) -> str:
     return " AND ".join(f"{left}.{name} = {right}.{name}" for name in table.keys)
-
-
-@dataclass(frozen=True)
-class Changed:
-    """A key whose row is another now."""
-
-    key: Values
-    before: Row | None
-    after: Row | None
-    said: tuple[int, int]
-    """In which partition, and when."""
-
-    @property
-    def is_same(self) -> bool:
-        """Whether that was only said again."""
-        before, after = self.before, self.after
-        return (
-            before is not None
-            and after is not None
-            and before.partition == after.partition
-            and before.values == after.values
-        )
-
-
-def net_in_memory(table: TableRows, changes: pa.Table) -> list[Changed]:
-    """What really changes in a table; nothing is changed yet."""
-    check_keys(table.shape, changes)
-    found = []
-    for key, (said, row) in _latest_in_memory(table, changes).items():
-        changed = Changed(key, table.by_key.get(key), row, said)
-        if _counts(changed):
-            found.append(changed)
-    return found
-
-
-Step = tuple[int, int, int, int, Row | None]
-"""Partition, time, offset, 0 for a key that is left and 1 otherwise, and what there is now."""
-
-
-def _latest_in_memory(
-    table: TableRows, changes: pa.Table
-) -> dict[Values, tuple[tuple[int, int], Row | None]]:
-    """The last change of each key."""
-    names = [f"m{n}" for n in range(len(table.shape.key))]
-    rows, olds = rows_of(changes.select(table.shape.columns.names)), rows_of(changes.select(names))
-    places = zip(*(changes[name].to_pylist() for name in ("gone", "p", "o", "ts")), strict=True)
-    steps: dict[Values, list[Step]] = {}
-    for values, old, (gone, p, o, ts) in zip(rows, olds, places, strict=True):
-        if old[0] is not None:
-            steps.setdefault(old, []).append((p, ts, o, 0, None))
-        row = None if gone else Row(values, p, ts)
-        steps.setdefault(table.key_of(values), []).append((p, ts, o, 1, row))
-    return {key: _last(found) for key, found in steps.items()}
-
-
-def _last(steps: Sequence[Step]) -> tuple[tuple[int, int], Row | None]:
-    """In one partition the offset is the order, in several the time."""
-    in_one = len({step[0] for step in steps}) == 1
-    p, ts, _, _, row = max(steps, key=lambda s: (0 if in_one else s[1], s[0], s[2], s[3]))
-    return (p, ts), row
-
-
-def _counts(changed: Changed) -> bool:
-    before, (p, ts) = changed.before, changed.said
-    if before is None:
-        return changed.after is not None
-    if (
-        before.partition != p
-        and before.time is not None
-        and (ts, p) < (before.time, before.partition)
-    ):
-        return False  # older than the row of another partition
-    if changed.after is None or not changed.is_same:
-        return True
-    return before.time is None or ts > before.time
-
-
-def kept(table: TableRows, found: Sequence[Changed]) -> pa.Table:
-    """What changes in a table, for the journal."""
-    return kept_table(table.shape, [(each.key, each.after, *each.said) for each in found])

@@ -6,7 +6,8 @@ sum of floating-point numbers depends on the order of its rows.
 
 One file, `pending`, written beside and then renamed: a line with the batch and the names of what follows,
 then for each an Arrow stream: t0, … the rows that change in each table; `rows` those that the view gets;
-`gone` the keys that it loses. The entries of `journal` are the same.
+`gone` the keys that it loses; `aside`, where there are any, those that are set aside, and why (`set_aside`).
+The entries of `journal` are the same.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ def write(folder: Path, batch: int, changes: Mapping[int, pa.Table], found: Diff
 def put(file: BinaryIO, batch: int, changes: Mapping[int, pa.Table], found: Difference) -> None:
     tables = {**{f"t{n}": table for n, table in changes.items()}, "rows": found.rows}
     tables["gone"] = found.gone
+    if found.aside is not None:
+        tables["aside"] = found.aside
     file.write(json.dumps({"batch": batch, "tables": list(tables)}).encode() + b"\n")
     for table in tables.values():
         with pa.ipc.new_stream(file, table.schema) as writer:
@@ -79,4 +82,6 @@ def taken(file: BinaryIO, batch: int) -> Entry | None:
         return None
     tables = {name: pa.ipc.open_stream(file).read_all() for name in said["tables"]}
     changes = {int(name[1:]): table for name, table in tables.items() if name[0] == "t"}
-    return Entry(batch, changes, Difference(tables["rows"], tables["gone"]))
+    return Entry(
+        batch, changes, Difference(tables["rows"], tables["gone"], aside=tables.get("aside"))
+    )

@@ -51,6 +51,14 @@ class Plan:
         assert self.program is not None
         return {w: self.key.index(name) for w, name in enumerate(self.program.key)}
 
+    @property
+    def followed_key(self) -> pa.Schema:
+        """Those columns of the view's key, in the order of w0, w1, …"""
+        import pyarrow as pa
+
+        fields = [self.result.field(self.key[k]) for k in self.followed.values()]
+        return pa.schema([field.with_nullable(True) for field in fields])
+
     def distinct(self, found: Difference) -> Difference:
         """Misfit where two rows have one key."""
         self.must_be_distinct(found.twice)

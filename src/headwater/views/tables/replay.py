@@ -108,12 +108,14 @@ def _latest(steps: DataFrame, table: Table, seen: _Seen) -> DataFrame:
 
     names = [f"c{n}" for n in range(len(table.row.names))]
     row = F.struct("gone", *names)
-    # As in `net_changes`: in one partition the offset is the order, in several the time.
-    last = F.max_by(row, F.struct("o", "step"))
-    if seen.partitions:
-        in_time = F.max_by(row, F.struct("timestamp", "p", "o", "step"))
-        last = F.when(F.min("p") == F.max("p"), last).otherwise(in_time)
     keys = [F.col(f"c{n}").alias(f"k{n}") for n in table.keys]
-    found = steps.groupBy(*keys).agg(last.alias("row"))
+    # As in `net_changes`: in a partition the offset is the order, between several the time.
+    last = F.max_by(row, F.struct("o", "step")).alias("row")
+    if seen.partitions:
+        of_each = steps.groupBy(*keys, "p").agg(last, F.max("timestamp").alias("at"))
+        named = [F.col(f"k{n}") for n in table.keys]
+        found = of_each.groupBy(*named).agg(F.max_by("row", F.struct("at", "p")).alias("row"))
+    else:
+        found = steps.groupBy(*keys).agg(last)
     shown = [F.col(f"row.c{n}").alias(name) for n, name in enumerate(table.row.names)]
     return found.where("NOT row.gone").select(*shown)

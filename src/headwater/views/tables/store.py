@@ -8,8 +8,7 @@ after the target has the batch; so the state is never ahead of the target.
     held        the view: k0, k1, … its key; h a digest of the row
     state       the last batch, and for which query this is
 
-DuckDB finds rows by looking through a column, some milliseconds for a million of them; an index would
-not be used for the many keys of a batch.
+DuckDB finds rows by looking through a column, some ms for a million; it would not use an index for many keys.
 """
 
 from __future__ import annotations
@@ -329,3 +328,4 @@ class Difference:
     """A key that two rows have."""
     just_found: bool = False
     """Whether the store has just found it, and so has it still before its eyes."""
+    aside: pa.Table | None = None  # keys for which the function fails, and why: `set_aside`

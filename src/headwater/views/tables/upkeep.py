@@ -3,6 +3,7 @@
     1  the rows that change, as they were and as they are                         (net_changes)
     2  the view's keys that they touch, before in the old state, after in the new (program)
     3  the view's function on the rows that decide over these keys                (frames)
+       where it fails: of all but those for which it does                         (set_aside)
        or, for an aggregate that can be kept so, its totals                       (totals)
     4  the difference from what the view holds                                    (store, memory)
 
@@ -17,25 +18,29 @@ and never ahead of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from headwater.views.tables import lookup, net_changes, new_columns, pending_batch
+import pyarrow as pa
+
+from headwater.views.tables import (
+    changed_rows,
+    lookup,
+    net_changes,
+    new_columns,
+    pending_batch,
+    set_aside,
+)
 from headwater.views.tables.memory import Memory
 from headwater.views.tables.plan import Plan
 from headwater.views.tables.program import Program
+from headwater.views.tables.set_aside import NOBODY, Blame, Compute
 from headwater.views.tables.state import State
 from headwater.views.tables.store import Difference, Store
 from headwater.views.tables.totals import Totals
 from headwater.views.targets.contract import Misfit
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-Compute = Callable[[Mapping[int, "pa.Table"]], "pa.Table"]
-"""The view's query on given rows of its tables."""
 Write = Callable[[Difference], None]
 
 
@@ -47,6 +52,8 @@ class Upkeep:
     folder: Path
     in_memory: bool = True
     """Whether a small state may be kept there; for tests."""
+    blame: Blame = NOBODY
+    """For which errors keys are set aside."""
     _state: State | None = field(default=None, init=False)
 
     @property
@@ -133,16 +140,17 @@ class Upkeep:
         plan, tables, state = self.plan, memory.tables, self.state
         assert plan.program is not None
         with memory.batch():
-            nets = {n: net_changes.net_in_memory(tables[n], rows) for n, rows in enumerate(changes)}
+            nets = {n: changed_rows.net(tables[n], rows) for n, rows in enumerate(changes)}
             found = {n: each for n, each in nets.items() if each}
             keys = lookup.apply(tables, plan.program, found)
             difference = self.store.no_difference()
             if keys is not None:
-                result = compute(lookup.deciding(tables, plan.program, keys))
+                result, aside = set_aside.in_memory(plan, memory, keys, compute, self.blame)
                 difference = plan.distinct(
                     memory.differing(result, keys, plan.followed, state.digests)
                 )
-            kept = {n: net_changes.kept(tables[n], each) for n, each in found.items()}
+                difference = replace(difference, aside=aside)
+            kept = {n: changed_rows.kept(tables[n], each) for n, each in found.items()}
             state.begin(batch, kept, difference)
             write(difference)
         memory.hold(difference)
@@ -187,20 +195,15 @@ class Upkeep:
             self._total(batch, touching)
         if not touching and not self._is_whole(batch):
             return store.no_difference()
-        result = None
-        if program is None:
-            rows = store.whole()
-        else:
+        result = aside = None
+        if program is not None:
             after = {n: net_changes.after(store.tables[n], n) for n in touching}
             store.touch(program, after, more=bool(were))
             if self.totals is not None:
                 result = self.totals.touched()
-            rows = store.deciding(program) if result is None else {}
         if result is None:
-            result = compute(
-                {n: rows.get(n, store.nothing_of(n)) for n in range(len(store.tables))}
-            )
-        difference = self._difference(result, program)
+            result, aside = set_aside.in_store(self.plan, store, program, compute, self.blame)
+        difference = replace(self._difference(result, program), aside=aside)
         pending_batch.write(self.folder, batch, {n.number: n.kept for n in found}, difference)
         return difference
 

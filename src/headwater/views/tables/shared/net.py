@@ -33,7 +33,8 @@ def net(changes: DataFrame, rows: DataFrame, layout: Layout, batch: int) -> Data
 
     names = layout.columns.names
     emptied = changes.where("emptied").groupBy("p").agg(F.max("o").alias("until"))
-    latest = _latest(_steps(changes, layout, emptied), layout)
+    known = rows.join(emptied, "p", "left_anti")
+    latest = _latest(_steps(changes, layout, emptied), known, layout)
     # A row that a truncate has removed, and nothing has brought back.
     left = rows.join(emptied, "p", "left_semi")
     left = left.join(latest, matching(left, latest, layout.keys), "left_anti")
@@ -105,16 +106,23 @@ def _steps(changes: DataFrame, layout: Layout, emptied: DataFrame) -> DataFrame:
     return steps.where("until IS NULL OR o > until").drop("until")
 
 
-def _latest(steps: DataFrame, layout: Layout) -> DataFrame:
+def _latest(steps: DataFrame, known: DataFrame, layout: Layout) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
-    row = F.struct(*layout.columns.names, "gone")
-    # In one partition the offset is the order, in several the time.
-    if_one = F.max_by(row, F.struct("o", "step"))
-    timed = F.max_by(row, F.struct("ts", "p", "o", "step"))
-    in_one = F.min("p") == F.max("p")
-    found = steps.groupBy(*layout.keys).agg(F.when(in_one, if_one).otherwise(timed).alias("row"))
-    return found.select("row.*")
+    names = [each.name for each in _own(layout.columns)]
+    row = F.struct(*names, "gone")
+    # In a partition the offset is the order; between several the latest time that each has said.
+    last = F.max_by(row, F.struct("o", "step")).alias("row")
+    found = steps.groupBy(*layout.keys, "p").agg(last, F.max("ts").alias("ts"))
+    there = named(known.select(*layout.keys, *PLACE), "known_", [*layout.keys, *PLACE])
+    on = F.col("p") == F.col("known_p")
+    for key in layout.keys:
+        on = on & (F.col(key) == F.col(f"known_{key}"))
+    later = F.greatest("ts", "known_ts").alias("ts")
+    timed = found.join(there, on, "left").select(*layout.keys, "row", "p", later)
+    whole = F.max_by(F.struct("row", "p", "ts"), F.struct("ts", "p")).alias("last")
+    chosen = timed.groupBy(*layout.keys).agg(whole).select("last.*")
+    return chosen.select(*(f"row.{name}" for name in names), "p", "ts", "row.gone")
 
 
 def _counts() -> Column:
