@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headwater.log.allowance import Allowance
 from headwater.log.config import LogConfig
 from headwater.log.partition import PartitionLog
 from headwater.testing.faulty_disk import FaultyDisk
@@ -25,13 +26,13 @@ def sealed_offset(log: PartitionLog) -> int:
 def test_indexes_of_a_sealed_segment_are_not_loaded_for_a_reader_who_cannot_wait() -> None:
     log = filled(new_disk())
     offset = sealed_offset(log)
-    assert log.read(offset, 100, cached_only=True)
+    assert log.read(offset, 100, within=Allowance())
     log.release()
     before = log.files.counts["read"]  # type: ignore[attr-defined]
-    assert log.read(offset, 100, cached_only=True) is None
+    assert log.read(offset, 100, within=Allowance()) is None
     assert log.files.counts["read"] == before, "the disk was asked"  # type: ignore[attr-defined]
     assert log.read(offset, 100)
-    assert log.read(offset, 100, cached_only=True), "a thread has loaded it"
+    assert log.read(offset, 100, within=Allowance()), "a thread has loaded it"
 
 
 @pytest.mark.parametrize("damage", ["lost", "wrong"])
@@ -50,12 +51,12 @@ def test_indexes_are_not_made_anew_for_a_reader_who_cannot_wait(damage: str) -> 
     log, _ = opened(disk, LogConfig(segment_bytes=3000, index_interval_bytes=200), clean=True)
     for _ in range(2):
         before = disk.bytes_read
-        assert log.read(offset, 100, cached_only=True) is None
+        assert log.read(offset, 100, within=Allowance()) is None
         assert disk.bytes_read - before < 200, "the segment was read through"
         if damage == "wrong":
             _ = log.segments[1].index, log.segments[1].file
     assert log.read(offset, 100)
-    assert log.read(offset, 100, cached_only=True)
+    assert log.read(offset, 100, within=Allowance())
 
 
 def test_damage_is_not_searched_through_for_a_reader_who_cannot_wait() -> None:
@@ -66,7 +67,7 @@ def test_damage_is_not_searched_through_for_a_reader_who_cannot_wait() -> None:
     disk.flip_bit(segment.path(".log"), 8)  # the length of its first batch
     disk.remove(segment.path(".index"))
     log, _ = opened(disk, LogConfig(segment_bytes=3000, index_interval_bytes=200), clean=True)
-    assert log.read(offset, 100, cached_only=True) is None
+    assert log.read(offset, 100, within=Allowance()) is None
 
 
 def test_a_reader_of_committed_data_does_not_wait_for_the_place_of_the_stable_offset() -> None:
@@ -74,6 +75,6 @@ def test_a_reader_of_committed_data_does_not_wait_for_the_place_of_the_stable_of
     log = filled(disk)
     offset = sealed_offset(log)
     log.release()
-    assert log.read(offset, 5000, upper=offset + 1, cached_only=True) is None
+    assert log.read(offset, 5000, upper=offset + 1, within=Allowance()) is None
     found = log.read(offset, 5000, upper=offset + 1)
-    assert found == log.read(offset, 5000, upper=offset + 1, cached_only=True)
+    assert found == log.read(offset, 5000, upper=offset + 1, within=Allowance())

@@ -6,6 +6,8 @@ import threading
 
 import pytest
 
+from headwater.log import segment
+from headwater.log.allowance import ENTRIES_MAX, Allowance
 from headwater.log.config import LogConfig
 from headwater.log.files import File
 from headwater.log.partition import PartitionLog
@@ -13,7 +15,7 @@ from headwater.log.segment import Segment
 from headwater.record import batch as batches
 from headwater.testing.faulty_disk import FaultyDisk
 
-from .plain import FOLDER, NOW_MS, append, new_disk, new_log, opened, read
+from .plain import FOLDER, NOW_MS, append, new_disk, new_log, opened, read, stage
 
 INDEX = FOLDER / "00000000000000000000.index"
 CONFIG = LogConfig(index_interval_bytes=700)
@@ -129,3 +131,36 @@ def test_nobody_waits_while_an_index_is_made_anew(stopped: FaultyDisk) -> None:
     segment._file = Watched(segment.file)  # type: ignore[assignment]
     segment.rebuild_indexes(CONFIG.index_interval_bytes)
     assert done == [len(segment.index)]
+
+
+def small_ones(count: int) -> tuple[FaultyDisk, PartitionLog]:
+    disk = new_disk()
+    log = new_log(disk, index_interval_bytes=2**31 - 1)
+    for _ in range(count):
+        stage(log, b"v")
+    log.flush()
+    return disk, log
+
+
+def test_an_index_has_entries_however_few_are_asked_for() -> None:
+    _, log = small_ones(ENTRIES_MAX + 500)
+    assert log.read(ENTRIES_MAX + 400, 100, within=Allowance())
+
+
+def test_a_segment_with_too_few_entries_gets_them_from_the_first_who_goes_too_far(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(segment, "INTERVAL_BYTES_MAX", 2**31 - 1)
+        disk, log = small_ones(ENTRIES_MAX + 500)
+        log.roll(NOW_MS)
+        append(log, b"in the next")
+        log.close()
+    log, _ = opened(disk, log.config, recovery_point=log.next_offset, clean=True)
+    offset = ENTRIES_MAX + 400
+    assert log.read(0, 100)
+    assert len(log.segments[0].index) < 2
+    assert log.read(offset, 100, within=Allowance()) is None, "not while others wait"
+    found = log.read(offset, 100)
+    assert found
+    assert log.read(offset, 100, within=Allowance()) == found

@@ -6,6 +6,7 @@ import errno
 
 import pytest
 
+from headwater.log.allowance import Allowance
 from headwater.log.partition import OffsetOutOfRange, SyncFailed
 from headwater.record import batch as batches
 
@@ -320,7 +321,7 @@ def test_a_cold_read_says_so_instead_of_waiting() -> None:
     log = new_log(disk)
     append(log, b"a")
     disk.cold = True
-    assert log.read(0, 100, cached_only=True) is None
+    assert log.read(0, 100, within=Allowance()) is None
     assert len(read(log)) == 1
 
 

@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from crc32c import crc32c
 
+from headwater.log.allowance import Allowance
 from headwater.log.files import FileSystem
 from headwater.record.batch import BatchHeader
 from headwater.record.errors import CorruptBatch
@@ -123,18 +124,26 @@ def unpack(data: bytes, base_offset: int) -> list[AbortedTransaction]:
 
 
 def between(
-    lists: Iterable[Sequence[AbortedTransaction]], first: int, end: int
+    lists: Iterable[Sequence[AbortedTransaction]],
+    first: int,
+    end: int,
+    within: Allowance | None = None,
 ) -> list[AbortedTransaction]:
     """Those that touch the offsets [first, end); `lists`: of the segments from `first` on."""
-    return list(touching(lists, first, end))
+    return list(touching(lists, first, end, within))
 
 
 def touching(
-    lists: Iterable[Sequence[AbortedTransaction]], first: int, end: int
+    lists: Iterable[Sequence[AbortedTransaction]],
+    first: int,
+    end: int,
+    within: Allowance | None = None,
 ) -> Iterator[AbortedTransaction]:
     """The same one by one. Those that ended before are not looked at: there may be a million."""
     for entries in lists:
         for number in range(bisect_left(entries, first, key=_MARKER), len(entries)):
+            if within is not None:
+                within.take()
             entry = entries[number]
             if entry.first_offset < end:
                 yield entry

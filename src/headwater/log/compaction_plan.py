@@ -14,7 +14,7 @@ from typing import Any
 from headwater.log import time_lookup
 from headwater.log.aborted_transactions import AbortedTransaction
 from headwater.log.config import NEVER_MS, LogConfig
-from headwater.log.index import OFFSETS_MAX, OffsetIndex, TimeIndex
+from headwater.log.index import INTERVAL_BYTES_MAX, OFFSETS_MAX, OffsetIndex, TimeIndex
 from headwater.log.latest import KEY_BYTES_MAX
 from headwater.log.partition import PartitionLog
 from headwater.log.segment import Segment
@@ -222,11 +222,12 @@ def _is_overdue(dirty: list[Segment], config: LogConfig, now_ms: int) -> bool:
 def _grouped(segments: list[Segment], config: LogConfig) -> tuple[tuple[Source, ...], ...]:
     """Neighbours that fit into one segment together, however little of them is dropped."""
     entry_bytes = max(OffsetIndex.entry_bytes, TimeIndex.entry_bytes)
+    interval = min(max(config.index_interval_bytes, 1), INTERVAL_BYTES_MAX)
     groups: list[list[Source]] = []
     size = 0
     for segment in segments:
         source = Source(segment.base_offset, segment.next_offset, segment.size)
-        index_bytes = (size + source.size) // max(config.index_interval_bytes, 1) * entry_bytes
+        index_bytes = (size + source.size) // interval * entry_bytes
         if (
             groups
             and size + source.size <= config.segment_bytes

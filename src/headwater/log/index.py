@@ -17,6 +17,9 @@ from bisect import bisect_right
 
 OFFSETS_MAX = 2**31 - 1
 """Of one segment: its indexes count from the base offset."""
+INTERVAL_BYTES_MAX = 64 * 1024
+"""Between two entries, whatever the configuration says, if there are batches between them: from one on a
+reader goes from batch to batch, of which so many bytes hold a thousand."""
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
 

@@ -8,6 +8,7 @@ that an entry names must begin where the entry says. Where it does not, both ind
 
 from __future__ import annotations
 
+from headwater.log.allowance import Allowance
 from headwater.log.segment import SCAN_BYTES, Segment
 from headwater.record import batch as batches
 from headwater.record.batch import HEADER_BYTES, BatchHeader
@@ -41,11 +42,17 @@ def is_at(segment: Segment, position: int, last_offset: int) -> bool:
 
 
 def position_of(
-    segment: Segment, offset: int, end: int, piece_bytes: int = SCAN_BYTES
+    segment: Segment,
+    offset: int,
+    end: int,
+    piece_bytes: int = SCAN_BYTES,
+    within: Allowance | None = None,
 ) -> tuple[int, BatchHeader] | None:
-    """The first batch that ends at or after `offset`, below file position `end`."""
+    """The first batch that ends at or after `offset`, below file position `end`. Raises TooMuch."""
     _, position = floor(segment, offset)
     for at, header in segment.headers(position, end, checked=False, piece_bytes=piece_bytes):
+        if within is not None:
+            within.take()
         if header.last_offset >= offset:
             return at, header
     return None

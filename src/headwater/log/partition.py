@@ -24,6 +24,7 @@ from zlib import crc32
 
 from headwater.log import checkpoints, partition_reader, segment_reader
 from headwater.log.aborted_transactions import AbortedTransaction, TxnIndexes
+from headwater.log.allowance import Allowance
 from headwater.log.commit import Commit, Write, merged
 from headwater.log.config import LogConfig
 from headwater.log.confirmation import Displaced, StorageFailed, SyncFailed, sync_file, sync_folder
@@ -252,17 +253,18 @@ class PartitionLog:
         *,
         at_least_one: bool = True,
         upper: int | None = None,
-        cached_only: bool = False,
+        within: Allowance | None = None,
     ) -> Buffer | None:
         """Batches from the one that holds `offset` on, at most `size_max` bytes; the last may be cut.
         Where nothing is left of the first ones (compaction, excision), from the next one that has a
         record.
 
         A first batch that is larger comes whole with `at_least_one` (KIP-74), else not at all.
-        Nothing at or above `upper` (default: the durable offset). None: with `cached_only`, the disk
-        would have to be waited for. Raises OffsetOutOfRange, CorruptSegment.
+        Nothing at or above `upper` (default: the durable offset). None: the disk would have to be waited
+        for, or there is more to look at than is `within` the allowance. Raises OffsetOutOfRange,
+        CorruptSegment.
         """
-        wanted = ReadRequest(offset, size_max, at_least_one, upper, cached_only)
+        wanted = ReadRequest(offset, size_max, at_least_one, upper, within)
         return partition_reader.read(self, self.segments, wanted)
 
     def read_committed(
@@ -272,16 +274,12 @@ class PartitionLog:
         upper: int,
         *,
         at_least_one: bool = True,
-        cached_only: bool = False,
+        within: Allowance | None = None,
     ) -> tuple[Buffer | None, list[AbortedTransaction]]:
         """The same below the last stable offset (`upper`), with the aborted transactions that have
         records in it. Both are of the same segments, whatever becomes of these meanwhile."""
-        segments = self.segments
-        wanted = ReadRequest(offset, size_max, at_least_one, upper, cached_only)
-        data = partition_reader.read(self, segments, wanted)
-        if not data:
-            return data, []
-        return data, partition_reader.aborted_in(data, segments, offset, upper)
+        wanted = ReadRequest(offset, size_max, at_least_one, upper, within)
+        return partition_reader.read_committed(self, self.segments, wanted)
 
     def find_time(self, timestamp: int, counted: Counted = uncounted) -> Found | None:
         """The first record, in order of offsets, that is at or after `timestamp`."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headwater.log import aborted_transactions, lookup, segment_reader
 from headwater.log.aborted_transactions import AbortedTransaction
+from headwater.log.allowance import Allowance, TooMuch
 from headwater.log.segment import Segment
 from headwater.record import batch as batches
 from headwater.record.varint import Buffer
@@ -43,10 +44,30 @@ class ReadRequest(NamedTuple):
     size_max: int
     at_least_one: bool
     upper: int | None
-    cached_only: bool
+    within: Allowance | None
 
 
 def read(log: PartitionLog, segments: list[Segment], wanted: ReadRequest) -> Buffer | None:
+    try:
+        return _read_on(log, segments, wanted)
+    except TooMuch:
+        return None
+
+
+def read_committed(
+    log: PartitionLog, segments: list[Segment], wanted: ReadRequest
+) -> tuple[Buffer | None, list[AbortedTransaction]]:
+    data = read(log, segments, wanted)
+    if not data:
+        return data, []
+    assert wanted.upper is not None
+    try:
+        return data, aborted_in(data, segments, wanted.offset, wanted.upper, wanted.within)
+    except TooMuch:
+        return None, []
+
+
+def _read_on(log: PartitionLog, segments: list[Segment], wanted: ReadRequest) -> Buffer | None:
     offset = wanted.offset
     durable = log.durable_offset
     limit = durable if wanted.upper is None else min(wanted.upper, durable)
@@ -57,16 +78,19 @@ def read(log: PartitionLog, segments: list[Segment], wanted: ReadRequest) -> Buf
     gaps = log.config.compact or log.cleaned_offset > 0
     data = _read(log, segments, wanted, offset, limit, gaps)
     steps, search, looked_at = 0, wanted, _AT_ONCE_BYTES
-    if not wanted.cached_only:
+    if wanted.within is None:
         looked_at = max(wanted.size_max, _SEARCH_BYTES)
         search = wanted._replace(size_max=looked_at)
-    while data and (end := _end_without_records(memoryview(data)[:looked_at])) is not None:
+    while (
+        data
+        and (end := _end_without_records(memoryview(data)[:looked_at], wanted.within)) is not None
+    ):
         if end >= limit:
             break
         # Clients take an answer without any record for one that was cut too short to hold the
         # first, and ask for the same again: they get the next batch that has one.
         steps += 1
-        if wanted.cached_only and (steps > _STEPS_MAX or len(data) > looked_at):
+        if wanted.within is not None and (steps > _STEPS_MAX or len(data) > looked_at):
             return None
         found = _read(log, segments, search, end, limit, gaps)
         if found is not None and not found and wanted.at_least_one:
@@ -91,11 +115,11 @@ def _read(
     for segment in segments[max(_number(segments, offset), 0) :]:
         if segment.base_offset >= limit:
             break
-        end = readable_end(log, segment, limit, wanted.cached_only)
+        end = readable_end(log, segment, limit, wanted.within)
         if end is None:
             return None
         piece = segment_reader.Wanted(
-            offset, end, wanted.size_max, wanted.at_least_one, wanted.cached_only, gaps
+            offset, end, wanted.size_max, wanted.at_least_one, wanted.within, gaps
         )
         data, is_here = segment_reader.read_segment(segment, piece)
         if is_here:
@@ -104,7 +128,7 @@ def _read(
 
 
 def readable_end(
-    log: PartitionLog, segment: Segment, limit: int, cached_only: bool = False
+    log: PartitionLog, segment: Segment, limit: int, within: Allowance | None = None
 ) -> int | None:
     """The file position at which a reader must stop; None: the disk would have to be asked."""
     last, position = log.durable_end
@@ -115,9 +139,9 @@ def readable_end(
     else:
         end = segment.size
     if limit < log.durable_offset and segment.next_offset > limit:
-        if cached_only and not _is_near(segment, limit):
+        if within is not None and not _is_near(segment, limit):
             return None
-        found = lookup.position_of(segment, limit, end)
+        found = lookup.position_of(segment, limit, end, within=within)
         return found[0] if found else end
     return end
 
@@ -128,7 +152,7 @@ def _is_near(segment: Segment, offset: int) -> bool:
 
 
 def aborted_in(
-    data: Buffer, segments: list[Segment], offset: int, upper: int
+    data: Buffer, segments: list[Segment], offset: int, upper: int, within: Allowance | None = None
 ) -> list[AbortedTransaction]:
     """Those with records in what was read from `offset` on. Not what ended before its first batch: a segment
     between may be lost, and no marker is there then to end it for the reader (`lost_segments`)."""
@@ -137,14 +161,16 @@ def aborted_in(
     # All of it is of one segment; only if something was aborted there is its true end looked for.
     end = min(segments[number].next_offset, upper)
     lists = (segment.aborted for segment in segments[number:])
-    if next(aborted_transactions.touching(lists, first, end), None) is None:
+    if next(aborted_transactions.touching(lists, first, end, within), None) is None:
         return []
-    return aborted(segments, first, min(_end_offset(data), upper))
+    return aborted(segments, first, min(_end_offset(data, within), upper), within)
 
 
-def aborted(segments: list[Segment], first: int, end: int) -> list[AbortedTransaction]:
+def aborted(
+    segments: list[Segment], first: int, end: int, within: Allowance | None = None
+) -> list[AbortedTransaction]:
     number = max(_number(segments, first), 0)
-    return aborted_transactions.between((s.aborted for s in segments[number:]), first, end)
+    return aborted_transactions.between((s.aborted for s in segments[number:]), first, end, within)
 
 
 def _number(segments: list[Segment], offset: int) -> int:
@@ -152,11 +178,13 @@ def _number(segments: list[Segment], offset: int) -> int:
     return bisect_right(segments, offset, key=attrgetter("base_offset")) - 1
 
 
-def _end_offset(data: Buffer) -> int:
+def _end_offset(data: Buffer, within: Allowance | None) -> int:
     """The offset behind the last batch that is at least begun in `data`. From length to length: there may be
-    a million, while the event loop waits."""
+    a million."""
     position, last, limit = 0, None, len(data) - batches.HEADER_BYTES
     while position <= limit:
+        if within is not None:
+            within.take()
         last = position
         length: int = _LENGTH.unpack_from(data, position + _LENGTH_AT)[0]
         if length <= 0:
@@ -165,7 +193,7 @@ def _end_offset(data: Buffer) -> int:
     return 0 if last is None else batches.read_header(data, last).next_offset
 
 
-def _end_without_records(data: Buffer) -> int | None:
+def _end_without_records(data: Buffer, within: Allowance | None) -> int | None:
     """The offset behind the empty batches at the front, if no whole batch with a record follows them;
     None if there is a record, or the first batch has one. There may be a hundred thousand."""
     position, end, whole = 0, None, len(data)
@@ -173,6 +201,8 @@ def _end_without_records(data: Buffer) -> int | None:
         first, length, delta, count = _HEAD.unpack_from(data, position)
         if count or length <= 0:
             return end if position + batches.LOG_OVERHEAD + length > whole else None
+        if within is not None:
+            within.take()
         position, end = position + batches.LOG_OVERHEAD + length, first + delta + 1
     return end
 

@@ -26,7 +26,7 @@ from headwater.log.aborted_transactions import AbortedTransaction
 from headwater.log.checkpoints import OFFSET_MAX, SmallFiles
 from headwater.log.confirmation import sync_file
 from headwater.log.files import File, FileSystem
-from headwater.log.index import OffsetIndex, TimeIndex
+from headwater.log.index import INTERVAL_BYTES_MAX, OffsetIndex, TimeIndex
 from headwater.record import batch as batches
 from headwater.record.batch import HEADER_BYTES, BatchHeader
 from headwater.record.errors import CorruptBatch, RecordError
@@ -195,10 +195,7 @@ class Segment:
         position = self.size
         last_offset = base_offset + header.last_offset_delta
         self.note(header, last_offset)
-        if position - self.indexed_at > index_interval_bytes:
-            self.index.add(last_offset, position)
-            self.times.add(self.max_timestamp, self.max_timestamp_offset)
-            self.indexed_at = position
+        self._index_batch(position, last_offset, index_interval_bytes)
         self.size = position + header.size
         self.next_offset = last_offset + 1
         return position
@@ -216,11 +213,14 @@ class Segment:
     def note_found(self, position: int, header: BatchHeader, index_interval_bytes: int) -> None:
         """Take note of a batch that is in the file already, and index it if it is time."""
         self.note(header, header.last_offset)
-        if position - self.indexed_at > index_interval_bytes:
-            self.index.add(header.last_offset, position)
+        self._index_batch(position, header.last_offset, index_interval_bytes)
+        self.next_offset = header.next_offset
+
+    def _index_batch(self, position: int, last_offset: int, interval_bytes: int) -> None:
+        if position - self.indexed_at > min(interval_bytes, INTERVAL_BYTES_MAX):
+            self.index.add(last_offset, position)
             self.times.add(self.max_timestamp, self.max_timestamp_offset)
             self.indexed_at = position
-        self.next_offset = header.next_offset
 
     def save_indexes(self, *, final: bool = False) -> None:
         """Bring the index files up to date, durably; `final` when nothing will follow."""

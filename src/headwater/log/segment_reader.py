@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from headwater.log import lookup, time_lookup
+from headwater.log.allowance import Allowance, TooMuch
 from headwater.log.segment import CorruptSegment, Segment
 from headwater.record import batch as batches
 from headwater.record import records
@@ -38,33 +39,43 @@ class Wanted(NamedTuple):
     """File position at which to stop."""
     size_max: int
     at_least_one: bool
-    cached_only: bool
+    within: Allowance | None
+    """Given: only what is cached is read, and not much is looked at."""
     gaps: bool
     """Offsets may be missing between batches: compaction has been here."""
 
 
 def read_segment(segment: Segment, wanted: Wanted) -> tuple[Buffer | None, bool]:
     """(data, whether the offset is in this segment). None: the disk would have to be waited for, or
-    the segment to be searched; with `cached_only` neither is done.
+    the segment to be searched; with an allowance neither is done.
 
     Data starts with the batch that holds the offset; the last batch may be cut. Empty although the
-    offset is here: the first batch is larger than `size_max`. Raises CorruptSegment.
+    offset is here: the first batch is larger than `size_max`. Raises CorruptSegment, TooMuch.
     """
-    if wanted.cached_only and not segment.is_loaded:
-        return None, True
-    start = (
-        lookup.floor_cached(segment, wanted.offset)
-        if wanted.cached_only
-        else lookup.floor(segment, wanted.offset)[1]
-    )
-    if start is None:
-        return None, True
+    if wanted.within is not None:
+        if not segment.is_loaded:
+            return None, True
+        start = lookup.floor_cached(segment, wanted.offset)
+        return (None, True) if start is None else _find(segment, wanted, start, wanted.within)
+    start = lookup.floor(segment, wanted.offset)[1]
+    try:
+        return _find(segment, wanted, start, Allowance())
+    except TooMuch:  # its index was made with fewer entries, and every reader would go as far again
+        if start < segment.trusted_from:
+            segment.rebuild_indexes()
+    return _find(segment, wanted, lookup.floor(segment, wanted.offset)[1], None)
+
+
+def _find(
+    segment: Segment, wanted: Wanted, start: int, within: Allowance | None
+) -> tuple[Buffer | None, bool]:
+    """`within`: for the search alone."""
     follows = segment.base_offset if start == 0 else None
     while start < wanted.end:
         try:
-            found = _search(segment, wanted, start, follows)
+            found = _search(segment, wanted, start, follows, within)
         except CorruptSegment as error:
-            if wanted.cached_only:
+            if wanted.within is not None:
                 return None, True
             start = _beyond(segment, wanted, start, error)
             follows = None
@@ -75,22 +86,24 @@ def read_segment(segment: Segment, wanted: Wanted) -> tuple[Buffer | None, bool]
     if wanted.offset < segment.next_offset and wanted.end == segment.size:
         # A segment ends with a batch that reaches to the next one, compacted or not. Where it does
         # not, either records are missing since a start that has reported them, or this is damage.
-        if wanted.cached_only:
+        if wanted.within is not None:
             return None, True
         lookup.check_last(segment)
     return b"", False
 
 
 def _search(
-    segment: Segment, wanted: Wanted, start: int, follows: int | None
+    segment: Segment, wanted: Wanted, start: int, follows: int | None, within: Allowance | None
 ) -> tuple[Buffer | None, bool] | int:
     """One read at `start`: the answer, or where to go on because the offset comes later."""
-    read = segment.file.read_cached if wanted.cached_only else segment.file.read
+    read = segment.file.read if wanted.within is None else segment.file.read_cached
     data = read(start, min(max(wanted.size_max, 0) + _SLACK_BYTES, wanted.end - start))
     if data is None:
         return None, True
     skipped = 0
     for position, header in _headers(segment, data, start, wanted, follows):
+        if within is not None:
+            within.take()
         if header.last_offset >= wanted.offset:
             return _take(segment, data, start, position, header, wanted)
         skipped = position + header.size
@@ -150,7 +163,7 @@ def _take(
             return b"", True
         size = header.size
     if position + header.size > len(data):
-        read = segment.file.read_cached if wanted.cached_only else segment.file.read
+        read = segment.file.read if wanted.within is None else segment.file.read_cached
         start, position = start + position, 0
         fresh = read(start, min(size, wanted.end - start))
         if fresh is None:
@@ -163,10 +176,12 @@ def _take(
 
 
 def _checked_prefix(segment: Segment, data: bytes, start: int, wanted: Wanted) -> bytes:
-    """Whole and intact batches only; raises CorruptSegment if already the first is damaged."""
+    """Whole and intact batches only; raises CorruptSegment if already the first is damaged, TooMuch."""
     good = 0
     follows: int | None = None
     while good + HEADER_BYTES <= len(data):
+        if wanted.within is not None:
+            wanted.within.take()
         try:
             header = batches.read_header(data, good)
             if good + header.size > len(data):

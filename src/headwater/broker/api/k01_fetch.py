@@ -7,7 +7,8 @@ bytes up, a timer ends it after `max_wait`. Data that is not in the page cache i
 threads, so that someone who replays old data makes nobody else wait. The first batch comes whole even
 if it is larger than the limits, so that a reader always gets on. The broker's memory budget is a limit,
 too: where slow readers hold all that answers may have, the answer is empty, and the next one waits.
-A request about very many partitions is worked on in several turns of the event loop.
+A request about very many partitions is worked on in several turns of the event loop; more batches, or
+aborted transactions, than a turn has time for (`Allowance`) are looked at in the threads, too.
 
 With `read_committed` nothing at or above the last stable offset is served, and the aborted transactions
 that the data touches are named, so that the client leaves their records out. Such a request waits for
@@ -30,6 +31,7 @@ from headwater.broker.registry import Api, Context, Later, Response
 from headwater.broker.slices import SLICE_ELEMENTS, pieces
 from headwater.broker.turns import give_way
 from headwater.log.aborted_transactions import AbortedTransaction
+from headwater.log.allowance import Allowance
 from headwater.log.partition import OffsetOutOfRange
 from headwater.record.errors import CorruptBatch
 
@@ -57,6 +59,8 @@ class _Reading:
     """Bytes that the answer may still have."""
     first: bool
     """Nothing is in it yet: a batch may be larger than the limits."""
+    within: Allowance | None
+    """For what is looked at in this turn of the event loop; None: in a thread."""
     rows: Rows = field(default_factory=list)
 
 
@@ -91,7 +95,7 @@ class _Fetch:
             self._later = Later(on_cancel=self._unwatch)
             self._broker.supervisor.spawn("fetches", self._heard(self._long(self._begin_in_slices)))
             return self._later
-        rows = self._read(cached_only=True)
+        rows = self._read(Allowance())
         if rows is None:
             return self._answer_cold()
         if self._is_enough(rows):
@@ -141,12 +145,13 @@ class _Fetch:
 
     async def _read_in_slices(self, *, watch: bool = False) -> Rows:
         """Counted from here on: others read in between."""
-        reading, held = self._begin_reading(), 0
+        reading, held = self._begin_reading(None), 0
         for part in pieces(self._asked, SLICE_ELEMENTS):
             if watch:
                 self._watch(part)
             before = reading.left
-            if not self._read_some(part, reading, cached_only=True):
+            reading.within = Allowance()
+            if not self._read_some(part, reading):
                 rows = reading.rows = await self._read_cold()
                 self._context.reads(_size(rows) - held)
                 return rows
@@ -215,7 +220,7 @@ class _Fetch:
         if self._is_long:
             self._wake()
             return
-        rows = self._read(cached_only=True)
+        rows = self._read(Allowance())
         if rows is None or _size(rows) >= self._request.min_bytes or _has_error(rows):
             self._finish(rows)
 
@@ -228,7 +233,7 @@ class _Fetch:
                 self._unwatch()
                 self._broker.supervisor.spawn("fetches", self._heard(self._long(self._look_again)))
             else:
-                self._finish(self._read(cached_only=True))
+                self._finish(self._read(Allowance()))
         except Exception as error:
             self._fail(error)
 
@@ -260,9 +265,7 @@ class _Fetch:
         with ExitStack() as reads:
             for partition in partitions:
                 reads.enter_context(partition.cold_reads.one())
-            rows = await self._loop.run_in_executor(
-                self._broker.executor, lambda: self._read(cached_only=False)
-            )
+            rows = await self._loop.run_in_executor(self._broker.executor, lambda: self._read(None))
         assert rows is not None
         return rows
 
@@ -281,24 +284,23 @@ class _Fetch:
         gone = ErrorCode.unknown_topic_id
         return gone if topic is None else self._broker.absence(topic.name, asked.partition)
 
-    def _read(self, *, cached_only: bool) -> Rows | None:
-        """A row for each partition; None if the disk would have to be waited for."""
-        reading = self._begin_reading()
-        return reading.rows if self._read_some(self._asked, reading, cached_only) else None
+    def _read(self, within: Allowance | None) -> Rows | None:
+        """A row for each partition; None if that is not for the event loop to do."""
+        reading = self._begin_reading(within)
+        return reading.rows if self._read_some(self._asked, reading) else None
 
-    def _begin_reading(self) -> _Reading:
-        room = self._broker.memory.answer_bytes()
-        left = min(
-            getattr(self._request, "max_bytes", 2**31 - 1),
+    def _begin_reading(self, within: Allowance | None) -> _Reading:
+        most, room = (
             self._broker.settings.get("fetch.max.bytes"),
-            room,
+            self._broker.memory.answer_bytes(),
         )
-        return _Reading(left, room > 0)
+        left = min(getattr(self._request, "max_bytes", 2**31 - 1), most, room)
+        return _Reading(left, room > 0, within)
 
-    def _read_some(self, some: Iterable[Asked], reading: _Reading, cached_only: bool) -> bool:
-        """Add a row for each of these; False if the disk would have to be waited for."""
+    def _read_some(self, some: Iterable[Asked], reading: _Reading) -> bool:
+        """Add a row for each of these; False if that is not for the event loop to do."""
         for asked in some:
-            row = self._read_one(asked, reading.left, reading.first, cached_only)
+            row = self._read_one(asked, reading)
             if row is None:
                 return False
             reading.rows.append((asked, row))
@@ -307,9 +309,7 @@ class _Fetch:
                 reading.first = False
         return True
 
-    def _read_one(
-        self, asked: Asked, left: int, first: bool, cached_only: bool
-    ) -> dict[str, Any] | None:
+    def _read_one(self, asked: Asked, reading: _Reading) -> dict[str, Any] | None:
         partition = self._partition(asked)
         if partition is None:
             return _failed(asked, self._absence(asked))
@@ -328,14 +328,16 @@ class _Fetch:
         diverged = _diverging(asked, partition)
         if diverged is not None:
             return row | {"diverging_epoch": diverged}
-        limits = asked.fetch_offset, min(asked.size_max, left)
-        how = {"at_least_one": first, "cached_only": cached_only}
+        limits = asked.fetch_offset, min(asked.size_max, reading.left)
+        first, within = reading.first, reading.within
         aborted: list[AbortedTransaction] = []
         try:
             if self._committed:
-                data, aborted = log.read_committed(*limits, row["last_stable_offset"], **how)
+                data, aborted = log.read_committed(
+                    *limits, row["last_stable_offset"], at_least_one=first, within=within
+                )
             else:
-                data = log.read(*limits, **how)
+                data = log.read(*limits, at_least_one=first, within=within)
         except OffsetOutOfRange:
             return row | {"error_code": ErrorCode.offset_out_of_range, "high_watermark": -1}
         except CorruptBatch as error:
@@ -348,10 +350,8 @@ class _Fetch:
             return None
         row["records"] = data
         if aborted:
-            row["aborted_transactions"] = [
-                {"producer_id": each.producer_id, "first_offset": each.first_offset}
-                for each in aborted
-            ]
+            named = [{"producer_id": who, "first_offset": at} for who, at, _, _ in aborted]
+            row["aborted_transactions"] = named
         return row
 
     # ---- answering -----------------------------------------------------------------------------
@@ -413,4 +413,4 @@ def _diverging(asked: Asked, partition: Partition) -> dict[str, int] | None:
     return {"epoch": epoch, "end_offset": end}
 
 
-API = Api(1, "Fetch", (4, 18), fetch, answer_is_large=True, rows_depth=2)
+API = Api(1, "Fetch", (4, 18), fetch, answer_is_large=True, rows_depth=3)

@@ -71,7 +71,7 @@ SEGMENTS = (
         "log.index.interval.bytes",
         Kind.INT,
         4096,
-        "Bytes of log between two entries of the offset index.",
+        "Bytes of log between two entries of the offset index; more than 65536 is as good as that.",
         at_least(0),
     ),
     _dynamic(

@@ -23,6 +23,7 @@ from headwater.broker.shares.sessions import Place, Session
 from headwater.broker.shares.state import Ack, Acknowledgement, Acquired, Batch, SharePartition
 from headwater.broker.turns import Pace
 from headwater.log.aborted_transactions import AbortedTransaction, among
+from headwater.log.allowance import Allowance
 from headwater.log.partition import OffsetOutOfRange, StorageFailed
 from headwater.record import batch as batches
 from headwater.record.errors import CorruptBatch
@@ -249,16 +250,15 @@ class ShareFetch:
         """Whole batches, and the aborted transactions among them that the group is not to see."""
         log, upper = partition.log, self._upper(partition)
 
-        def read(cached_only: bool) -> tuple[Buffer | None, list[AbortedTransaction]]:
-            how = {"at_least_one": at_least_one, "cached_only": cached_only}
+        def read(within: Allowance | None) -> tuple[Buffer | None, list[AbortedTransaction]]:
             if upper is None:
-                return log.read(offset, size, **how), []
-            return log.read_committed(offset, size, upper, **how)
+                return log.read(offset, size, at_least_one=at_least_one, within=within), []
+            return log.read_committed(offset, size, upper, at_least_one=at_least_one, within=within)
 
-        data, aborted = read(cached_only=True)
+        data, aborted = read(Allowance())
         if data is None:
             with partition.cold_reads.one():
-                cold = self._shares.in_thread(read, False)
+                cold = self._shares.in_thread(read, None)
                 reading = self._shares.node.supervisor.spawn("share fetches", cold)
                 try:
                     data, aborted = await asyncio.shield(reading)
