@@ -164,6 +164,7 @@ WITHOUT_LOOP = {
     ("acceptor.py", "self._timer = self._loop.call_later(seconds, self._listen)"),
     ("acceptor.py", "task = self._loop.create_task(self._attach(sock, make, left))"),
     ("turns.py", "asyncio.get_running_loop().call_soon(self._turn)"),
+    ("turns.py", "self._loop.call_soon(self._next)"),
     (
         "handshakes.py",
         "timer = loop.call_later(HANDSHAKE_SECONDS, self._drop, session, reason)",

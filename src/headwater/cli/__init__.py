@@ -11,6 +11,7 @@ understood; 130 interrupted.
 
 from __future__ import annotations
 
+import os
 import sys
 
 from headwater.cli.quick import start, understand
@@ -23,9 +24,24 @@ INTERRUPTED = 130
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return the exit code; a user's mistake never shows a traceback."""
-    if arguments is None:  # a process of its own, and not a test's
-        show_warnings()
-    words = sys.argv[1:] if arguments is None else arguments
+    if arguments is not None:
+        return _code_of(arguments)
+    show_warnings()  # a process of its own, and not a test's
+    try:
+        return _code_of(sys.argv[1:])
+    finally:
+        _write_the_rest()
+
+
+def _write_the_rest() -> None:
+    """A reader that went away (`| head -1`) is no failure where it is seen only now, either."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _code_of(words: list[str]) -> int:
     try:
         if words[:1] == ["broker"]:
             understood = understand(words[1:])

@@ -113,6 +113,7 @@ And in general:
 _BROKER_TABLES = (
     ("Who the broker is", node.IDENTITY),
     ("Network and requests", node.NETWORK),
+    ("Connections", limits.CONNECTIONS),
     ("Watching itself", node.WATCHING),
     ("Topics", node.TOPICS),
     ("Storage", node.STORAGE),
