@@ -15,8 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.log import aborted_transactions, partition_reader
+from headwater.log import aborted_list, aborted_transactions, partition_reader
+from headwater.log.aborted_list import BLOCK, AbortedList
 from headwater.log.aborted_transactions import AbortedTransaction
+from headwater.log.allowance import Allowance, TooMuch
 from headwater.log.compaction_plan import Source
 from headwater.log.config import LogConfig
 from headwater.log.excision import Selection, Work
@@ -98,10 +100,47 @@ def test_a_read_costs_the_same_however_many_transactions_were_aborted_before_it(
 ) -> None:
     entries = one_after_another(MANY)
     first = 2 * int(where * (MANY - 1))
-    found = aborted_transactions.between([entries], first, first + 1)
+    found = aborted_list.between([AbortedList(entries)], first, first + 1)
     assert found == [entries[first // 2]]
-    work = lambda: aborted_transactions.between([entries], first, first + 1)  # noqa: E731
+    work = lambda: aborted_list.between([AbortedList(entries)], first, first + 1)  # noqa: E731
     assert steps(work) < STEPS_MAX
+
+
+def beside_a_long_one(count: int) -> AbortedList:
+    """The transaction that began at 0 has not ended: the stable offset stays there."""
+    return AbortedList(each._replace(last_stable_offset=0) for each in one_after_another(count))
+
+
+def test_a_read_costs_little_however_many_transactions_were_aborted_beside_a_long_one() -> None:
+    counted = []
+    for count in (2 * BLOCK, 20 * BLOCK):
+        entries = beside_a_long_one(count)
+        work = lambda: aborted_list.between([entries], 100, 102)  # noqa: B023, E731
+        assert work() == [entries[50]]
+        counted.append(steps(work))
+    assert counted[1] - counted[0] < 18 * STEPS_MAX, "more than a look at each block"
+    with pytest.raises(TooMuch):
+        aborted_list.between([beside_a_long_one(20 * BLOCK)], 100, 102, Allowance())
+    aborted_list.between([entries], 100, 102, Allowance())
+
+
+@given(SPANS, st.integers(0, 50), st.integers(0, 50), st.integers(0, 12))
+def test_what_a_piece_of_the_log_touches_is_found_whatever_the_blocks(
+    spans: list[tuple[int, int, int]], first: int, end: int, known: int
+) -> None:
+    ends = sorted({start + size: (who, start) for who, start, size in spans}.items())
+    stable = [min((s for _, (_, s) in ends[n + 1 :]), default=99) for n in range(len(ends))]
+    made = [
+        AbortedTransaction(who, start, last, min(last + 1, stable[n]))
+        for n, (last, (who, start)) in enumerate(ends)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(aborted_list, "BLOCK", 2)
+        entries = AbortedList(made[:known])
+        aborted_list.between([entries], first, end)
+        entries += made[known:]
+        found = aborted_list.between([entries], first, end)
+    assert found == [e for e in made if e.last_offset >= first and e.first_offset < end]
 
 
 def filled(count: int, aborts: bool) -> PartitionLog:

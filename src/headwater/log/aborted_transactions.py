@@ -32,16 +32,14 @@ from __future__ import annotations
 
 import struct
 import threading
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from crc32c import crc32c
 
-from headwater.log.allowance import Allowance
 from headwater.log.files import FileSystem
 from headwater.record.batch import BatchHeader
 from headwater.record.errors import CorruptBatch
@@ -53,7 +51,6 @@ SUFFIX = ".txnindex"
 CHECKSUMS = "txnindex-checksums"
 _ENTRY = struct.Struct(">hqqqq")
 ENTRY_BYTES = _ENTRY.size
-_MARKER = attrgetter("last_offset")
 
 
 class AbortedTransaction(NamedTuple):
@@ -121,34 +118,6 @@ def unpack(data: bytes, base_offset: int) -> list[AbortedTransaction]:
         entries.append(entry)
         previous = entry.last_offset
     return entries
-
-
-def between(
-    lists: Iterable[Sequence[AbortedTransaction]],
-    first: int,
-    end: int,
-    within: Allowance | None = None,
-) -> list[AbortedTransaction]:
-    """Those that touch the offsets [first, end); `lists`: of the segments from `first` on."""
-    return list(touching(lists, first, end, within))
-
-
-def touching(
-    lists: Iterable[Sequence[AbortedTransaction]],
-    first: int,
-    end: int,
-    within: Allowance | None = None,
-) -> Iterator[AbortedTransaction]:
-    """The same one by one. Those that ended before are not looked at: there may be a million."""
-    for entries in lists:
-        for number in range(bisect_left(entries, first, key=_MARKER), len(entries)):
-            if within is not None:
-                within.take()
-            entry = entries[number]
-            if entry.first_offset < end:
-                yield entry
-            if entry.last_stable_offset >= end:
-                return  # what ends later has begun later, too
 
 
 def among(entries: Iterable[AbortedTransaction]) -> Callable[[BatchHeader], bool]:

@@ -22,8 +22,8 @@ class Allowance:
     def __init__(self) -> None:
         self.left = ENTRIES_MAX
 
-    def take(self) -> None:
-        """For one of them. Raises TooMuch."""
-        self.left -= 1
+    def take(self, count: int = 1) -> None:
+        """For so many of them. Raises TooMuch."""
+        self.left -= count
         if self.left < 0:
             raise TooMuch

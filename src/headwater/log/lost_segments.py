@@ -39,6 +39,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from headwater.log import aborted_transactions, lookup
+from headwater.log.aborted_list import AbortedList
 from headwater.log.aborted_transactions import CHECKSUMS, SUFFIX, AbortedTransaction
 from headwater.log.checkpoints import SmallFiles
 from headwater.log.files import FileSystem
@@ -145,7 +146,7 @@ def opened_before(segments: list[Segment], held: Held, replay: Replay) -> Produc
     """What was known of the producers where the last of these segments ends."""
     producers = Producers()
     for segment in segments:
-        known, segment.aborted = segment.aborted, []
+        known, segment.aborted = segment.aborted, AbortedList()
         replay(segment, segment.base_offset, producers)
         segment.aborted = known
         end_lost(segment, (*known, *held.get(segment, ())), producers)

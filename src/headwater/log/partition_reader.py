@@ -11,7 +11,7 @@ from bisect import bisect_right
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from headwater.log import aborted_transactions, lookup, segment_reader
+from headwater.log import aborted_list, lookup, segment_reader
 from headwater.log.aborted_transactions import AbortedTransaction
 from headwater.log.allowance import Allowance, TooMuch
 from headwater.log.segment import Segment
@@ -161,7 +161,7 @@ def aborted_in(
     # All of it is of one segment; only if something was aborted there is its true end looked for.
     end = min(segments[number].next_offset, upper)
     lists = (segment.aborted for segment in segments[number:])
-    if next(aborted_transactions.touching(lists, first, end, within), None) is None:
+    if next(aborted_list.touching(lists, first, end, within), None) is None:
         return []
     return aborted(segments, first, min(_end_offset(data, within), upper), within)
 
@@ -170,7 +170,7 @@ def aborted(
     segments: list[Segment], first: int, end: int, within: Allowance | None = None
 ) -> list[AbortedTransaction]:
     number = max(_number(segments, first), 0)
-    return aborted_transactions.between((s.aborted for s in segments[number:]), first, end, within)
+    return aborted_list.between((s.aborted for s in segments[number:]), first, end, within)
 
 
 def _number(segments: list[Segment], offset: int) -> int:

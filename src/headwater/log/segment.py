@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from headwater.log import aborted_transactions
-from headwater.log.aborted_transactions import AbortedTransaction
+from headwater.log.aborted_list import AbortedList
 from headwater.log.checkpoints import OFFSET_MAX, SmallFiles
 from headwater.log.confirmation import sync_file
 from headwater.log.files import File, FileSystem
@@ -116,7 +116,7 @@ class Segment:
         self._times: TimeIndex | None = TimeIndex(base_offset)
         self.saved_index_bytes = -1
         self.saved_times_bytes = -1
-        self.aborted: list[AbortedTransaction] = []
+        self.aborted = AbortedList()
         """Transactions whose abort marker lies in this segment."""
         self.saved_aborted_bytes = 0
         self.saved_at = 0
@@ -237,7 +237,7 @@ class Segment:
         data = self.files.read_bytes(self.path(aborted_transactions.SUFFIX)) or b""
         if known is not None:
             aborted_transactions.check(data, known)
-        self.aborted = aborted_transactions.unpack(data, self.base_offset)
+        self.aborted = AbortedList(aborted_transactions.unpack(data, self.base_offset))
         self.saved_aborted_bytes = len(data)
 
     def save_aborted(self) -> None:

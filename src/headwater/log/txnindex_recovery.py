@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headwater.log import aborted_transactions, lookup
+from headwater.log.aborted_list import AbortedList
 from headwater.log.aborted_transactions import AbortedTransaction, Checksum
 from headwater.log.checkpoints import SmallFiles, is_about_the_file
 from headwater.log.confirmation import sync_folder
@@ -76,7 +77,7 @@ def load(
         lists.are_whole = False
         for segment, behind in listed:
             lists.held[segment] = _whole(segment, offset, behind, sums)
-            segment.aborted, segment.saved_aborted_bytes = [], -1
+            segment.aborted, segment.saved_aborted_bytes = AbortedList(), -1
     return lists
 
 
@@ -84,7 +85,8 @@ def _take_out(segment: Segment, offset: int, behind: int) -> list[AbortedTransac
     """Of its list, what lies in the hole before `behind`; what the log will tell is left out altogether."""
     found, saved = segment.aborted, segment.saved_aborted_bytes
     data_end = lookup.end_of_data(segment) if found else behind
-    segment.aborted = [each for each in found if each.last_offset < min(offset, data_end)]
+    early = (each for each in found if each.last_offset < min(offset, data_end))
+    segment.aborted = AbortedList(early)
     segment.saved_aborted_bytes = saved if len(segment.aborted) == len(found) else -1
     return [each for each in found if data_end <= each.last_offset < behind]
 
@@ -118,5 +120,5 @@ def unite(segment: Segment, held: Sequence[AbortedTransaction]) -> None:
     """Where both tell of a marker, what the log tells counts."""
     entries = {each.last_offset: each for each in (*held, *segment.aborted)}
     if len(entries) > len(segment.aborted):
-        segment.aborted = [entries[last] for last in sorted(entries)]
+        segment.aborted = AbortedList(entries[last] for last in sorted(entries))
         segment.saved_aborted_bytes = -1
