@@ -48,6 +48,20 @@ def test_an_end_whose_epoch_overflowed_may_be_repeated() -> None:
     assert transitions.end(done, before, False, 2, 9, 3) == Transition(ErrorCode.invalid_txn_state)
 
 
+def test_an_end_that_was_fenced_at_the_last_epoch_is_no_retry_of_what_came_after() -> None:
+    """The new instance has a new id with epoch 0, as one has whose epoch overflowed; it ended its own."""
+    zombie, fresh = Producer(7, EPOCH_MAX - 1), Producer(8, 0)
+    known = transitions.complete(transitions.fence(begun(EPOCH_MAX - 1), 1), 2)
+    known = transitions.init(known, "t", 1000, None, 8, 3).value or known
+    known = transitions.add(known, fresh, PLACES, 0, 4).value or known
+    known = transitions.end(known, fresh, True, 0, NO_ID, 5).value or known
+    known = transitions.complete(known, 6)
+    assert (known.producer_id, known.epoch, known.state) == (8, 0, State.COMPLETE_COMMIT)
+    for commit in (True, False):
+        told = transitions.end(known, zombie, commit, 2, 9, 7)
+        assert told == Transition(ErrorCode.invalid_producer_id_mapping)
+
+
 @pytest.mark.parametrize("version", [0, 2])
 def test_a_prepared_transaction_takes_nothing_more(version: int) -> None:
     prepared = transitions.end(begun(), Producer(7, 0), True, version, NO_ID, 1).value

@@ -219,12 +219,10 @@ def _end_with_bump(
     known: Transaction, producer: Producer, commit: bool, version: int, next_id: int, now_ms: int
 ) -> Transition:
     same = producer.epoch == known.epoch
-    bumped = known.version >= EPOCH_BUMP_VERSION and producer.epoch + 1 == known.epoch
-    overflown = (
-        known.previous_producer_id == producer.id
-        and producer.epoch == EPOCH_MAX - 1
-        and known.epoch == 0
-    )
+    is_versioned = known.version >= EPOCH_BUMP_VERSION  # else no end has raised its epoch
+    bumped = is_versioned and producer.epoch + 1 == known.epoch
+    last = Producer(known.previous_producer_id, EPOCH_MAX - 1)
+    overflown = is_versioned and known.epoch == 0 and producer == last
     if known.producer_id != producer.id and not overflown:
         return Transition(ErrorCode.invalid_producer_id_mapping)
     if known.is_prepared:
