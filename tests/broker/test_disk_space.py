@@ -258,3 +258,19 @@ def test_with_nothing_left_retention_makes_room(data: Path) -> None:
         broker.run(broker.broker.housekeeping.retain())
         assert broker.log("t").start_offset > 0
         assert not list((data / "t-0").glob(f"{0:020d}.log"))
+
+
+def test_with_nothing_left_retention_makes_room_behind_a_snapshot_that_was_not_saved(
+    data: Path,
+) -> None:
+    disk = Brimful(data)
+    with serving(data, files=disk) as broker, broker.wire() as wire:
+        create(wire, "t", segment_bytes=MEBIBYTE, retention_bytes=1)
+        with disk.failing("write_atomic", code=errno.ENOSPC, name="*.snapshot"):
+            for _ in range(3):
+                produce(wire, "t", batch([(None, bytes(700_000))]))
+        until((data / reserve.NAME).exists, "something to be laid by")
+        disk.is_brimful = True
+        broker.run(broker.broker.housekeeping.retain())
+        assert broker.log("t").start_offset > 0
+        assert not list((data / "t-0").glob(f"{0:020d}.log"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import shutil
 import threading
@@ -238,6 +239,40 @@ def test_what_could_not_go_because_the_disk_was_full_goes_when_there_is_room(dat
         first = start(wire, "ring")
         retain(broker)
         assert segments(broker, "ring")[0] == start(wire, "ring") == first > 0
+
+
+def test_no_segment_goes_before_its_producers_are_on_disk(data: Path) -> None:
+    """Whose retry comes after a kill: it must not be stored again."""
+    disk, written = HandDisk(), batch([(None, bytes(400))], producer=(7, 0, 0))
+    with serving(data, files=disk) as broker, broker.wire() as wire:
+        create(wire, "ring", retention_bytes=1000, **SMALL)
+        assert produce(wire, "ring", written).base_offset == 0
+        with disk.failing("write_atomic", code=errno.ENOSPC, name="*.snapshot"):
+            put(wire, "ring", 10)
+            retain(broker)
+            assert segments(broker, "ring")[0] == start(wire, "ring") == 0
+        retain(broker)
+        assert segments(broker, "ring")[0] == start(wire, "ring") > 0
+        copy = data.with_name("killed")
+        shutil.copytree(data, copy, ignore=shutil.ignore_patterns("*.tmp"))
+    with serving(copy) as broker, broker.wire() as wire:
+        assert produce(wire, "ring", written).base_offset == 0, "stored twice"
+        assert offset_at(wire, "ring", LATEST).offset == 11
+
+
+def test_on_a_full_disk_those_go_that_are_covered(data: Path) -> None:
+    disk = HandDisk()
+    with serving(data, files=disk) as broker, broker.wire() as wire:
+        create(wire, "ring", retention_bytes=1000, **SMALL)
+        put(wire, "ring", 10)
+        with disk.failing("write_atomic", code=errno.ENOSPC, name="*.snapshot"):
+            put(wire, "ring", 10)
+            retain(broker)
+            first = start(wire, "ring")
+            assert 0 < first <= 10
+            assert segments(broker, "ring")[0] == first
+        retain(broker)
+        assert start(wire, "ring") > 10
 
 
 # ---- DeleteRecords ----------------------------------------------------------------------------------

@@ -205,7 +205,7 @@ class World:
         count = retention.expired(log, now)
         if count == len(log.segments):
             log.roll(now)
-        dropped = log.drop_front(count)
+        dropped = log.drop_front(retention.may_go(log, count))
         self.check_retained([record for record in seen if record.offset >= before])
         self.model.start = log.start_offset
         self.store.checkpoint_starts()

@@ -8,6 +8,7 @@ from its turn. The disk's part of them is done in the disk threads, so that no c
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Collection, Sequence
 
@@ -19,7 +20,7 @@ from headwater.broker.partition import Partition
 from headwater.broker.slices import pieces
 from headwater.broker.supervisor import Work
 from headwater.broker.turns import Pace, in_turns
-from headwater.log import retention, segment_ends
+from headwater.log import reserve, retention, segment_ends
 from headwater.log.partition import PartitionLog
 from headwater.log.producers import SILENT_MS
 from headwater.log.recovery import Report
@@ -97,10 +98,9 @@ class Housekeeping:
                 return  # what was to go may be wanted now: the next round looks again
             if count and log.segments[count - 1].next_offset > end_offset:
                 count -= 1  # it was the active one, and has got new records meanwhile
-            if not count:
+            count = await self._covered(partition, count, now_ms)
+            if not count or partition.is_closed or log.config != config:
                 return
-            if count == len(log.segments):
-                partition.roll(now_ms)
             dropped, own = log.drop_front(count), [(partition.topic, partition.number)]
             try:
                 await self._maintenance.in_thread(self._maintenance.store.checkpoint_starts, own)
@@ -120,6 +120,24 @@ class Housekeeping:
             count,
             log.start_offset,
         )
+
+    async def _covered(self, partition: Partition, count: int, now_ms: int) -> int:
+        """So many of these segments as may go: what they say of producers must be on disk behind them. Where
+        that finds no room, the disk's last bytes are for it; what is covered goes in any case."""
+        log, store = partition.log, self._maintenance.store
+        if count == len(log.segments):
+            partition.roll(now_ms)
+            await partition.flushed()  # it saves one
+        for has_reserve in (False, True):
+            if log.fenced or retention.may_go(log, count) == count:
+                break
+            if has_reserve:
+                with contextlib.suppress(OSError):
+                    await self._maintenance.in_thread(reserve.give_back, store.files, store.root)
+            log.snapshots.is_due = True
+            partition.commit()
+            await partition.flushed()
+        return retention.may_go(log, count)
 
     async def _checkpoint(self) -> None:
         store, supervisor = self._maintenance.store, self._maintenance.supervisor

@@ -133,10 +133,9 @@ class Partition:
         except OSError as error:  # no new segment: nothing has changed
             self._disk.write_failed(error)
             raise self._refusal(error) from error
-        if not self._committing:
-            self._commit()
-            if self._failed is not None:  # written at once, and refused
-                raise self._refusal(self._failed)
+        self.commit()
+        if self._failed is not None:  # written at once, and refused
+            raise self._refusal(self._failed)
         return offset
 
     def _refuse_write(self) -> None:
@@ -158,8 +157,7 @@ class Partition:
             self.log.roll(now_ms)
         except OSError as error:
             raise self._refusal(error) from error
-        if not self._committing:
-            self._commit()
+        self.commit()
 
     def when_durable(self, next_offset: int, done: Done) -> None:
         """Call `done` once everything before `next_offset` is durable, or with why it will not be."""
@@ -187,6 +185,11 @@ class Partition:
 
         self.when_durable(next_offset, done)
         return waiter
+
+    def commit(self) -> None:
+        """See that what is staged, or due, gets to disk; not while it takes nothing."""
+        if not self._committing and self._failed is None:
+            self._commit()
 
     def _commit(self) -> None:
         """Send what is staged to the disk; small writes that nobody waits to be synced go at once."""
@@ -261,13 +264,8 @@ class Partition:
 
     def _write_failed(self, error: BaseException) -> None:
         """Refuse everything that is not durable, and go back to what is."""
-        logger.error(
-            "%s-%d: writing failed (%s); what was not acknowledged is refused. "
-            "Free or replace the disk.",
-            self.topic,
-            self.number,
-            error,
-        )
+        says = "%s-%d: writing failed (%s); what was not acknowledged is refused. Free or replace the disk."
+        logger.error(says, self.topic, self.number, error)
         self._tell_durable()
         self._supervisor.call(WAITERS, self._disk.write_failed, error)
         self.log.forget_staged()

@@ -47,6 +47,9 @@ class Commit:
     writes: list[Write] = field(default_factory=list)
     sealed: list[Segment] = field(default_factory=list)
     snapshots: list[tuple[int, bytes]] = field(default_factory=list)
+    older_snapshots: list[int] = field(default_factory=list)
+    """Of what is on disk already, by their offsets; all but the newest go."""
+    has_saved_snapshots: bool = False
     aborting: list[Segment] = field(default_factory=list)
     """Segments whose list of aborted transactions must be saved before the snapshots."""
     unsynced: list[Segment] = field(default_factory=list)
@@ -99,7 +102,9 @@ class Commit:
             for offset, data in self.snapshots:
                 self.files.write_atomic(self.directory / file_name(offset, ".snapshot"), data)
             if self.snapshots:
-                _drop_old_snapshots(self.files, self.directory)
+                self.has_saved_snapshots = True
+                for offset in self.older_snapshots[: 1 - SNAPSHOTS_KEPT]:
+                    self.files.remove(self.directory / file_name(offset, ".snapshot"))
             if (
                 self.open_durable_file is not None
                 and (file := self.open_durable_file()) is not None
@@ -140,9 +145,3 @@ def merged(staged: Iterable[Write]) -> list[Write]:
         else:
             out.append((segment, position, buffers))
     return out
-
-
-def _drop_old_snapshots(files: FileSystem, directory: Path) -> None:
-    found = [name for name in files.list(directory) if name.endswith(".snapshot")]
-    for name in found[:-SNAPSHOTS_KEPT]:
-        files.remove(directory / name)

@@ -86,11 +86,3 @@ def _is_last_offset(data: bytes, last_offset: int) -> bool:
         return batches.read_header(data).last_offset == last_offset
     except RecordError:
         return False
-
-
-def has_indexes(segment: Segment) -> bool:
-    """Whether its indexes have an entry, or files: a segment of a few batches has neither."""
-    if segment.index.data or segment.times.data:
-        return True
-    names = segment.files.list(segment.directory)
-    return any(segment.path(suffix).name in names for suffix in (".index", ".timeindex"))

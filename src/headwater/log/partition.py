@@ -34,6 +34,7 @@ from headwater.log.partition_reader import OffsetOutOfRange, ReadRequest
 from headwater.log.producers import Producers, Stored
 from headwater.log.segment import Segment
 from headwater.log.segment_reader import Counted, Found, uncounted
+from headwater.log.snapshots import Snapshots
 from headwater.record import batch as batches
 from headwater.record import control
 from headwater.record.batch import CRC_START, BatchHeader
@@ -42,8 +43,6 @@ from headwater.record.varint import Buffer
 logger = logging.getLogger("headwater.log")
 
 __all__ = ["Commit", "Found", "OffsetOutOfRange", "PartitionLog", "StorageFailed", "SyncFailed"]
-
-SNAPSHOT_BYTES = 64 * 1024 * 1024
 
 
 class PartitionLog:
@@ -60,6 +59,7 @@ class PartitionLog:
         next_offset: int,
         epochs: list[tuple[int, int]],
         producers: Producers,
+        snapshots: Snapshots,
     ) -> None:
         self.files = files
         self.directory = directory
@@ -72,6 +72,7 @@ class PartitionLog:
         """High watermark: what readers may see ends before this offset."""
         self.epochs = epochs
         self.producers = producers
+        self.snapshots = snapshots
         self.fenced = False
         """A write or a sync failed: what the disk holds beyond the durable offset is unknown, and
         nothing more may be appended."""
@@ -86,11 +87,9 @@ class PartitionLog:
         self.durable_end = (segments[-1], segments[-1].size)
         self._staged: list[Write] = []
         self._sealed: list[Segment] = []
-        self._snapshot_is_due = False
         self._unsynced: dict[int, Segment] = {}
         self._syncing: dict[int, Segment] = {}
         """Those that a `sync` in another thread has begun with; never changed, only replaced."""
-        self._since_snapshot = 0
         self._durable_file: File | None = None
 
     # ---- appending -----------------------------------------------------------------------------
@@ -130,9 +129,7 @@ class PartitionLog:
                 self._end_transaction(data, header, base_offset, now_ms)
             else:
                 self.producers.update(header, base_offset, now_ms)
-        self._since_snapshot += header.size
-        if self._since_snapshot >= SNAPSHOT_BYTES:
-            self._snapshot_is_due = True
+        self.snapshots.note_staged(header.size)
         return base_offset
 
     def _end_transaction(self, data: Buffer, header: BatchHeader, offset: int, now_ms: int) -> None:
@@ -179,18 +176,11 @@ class PartitionLog:
         segment = Segment.created(self.files, self.directory, self.next_offset, now_ms)
         self._sealed.append(self.active)
         self.segments = [*self.segments, segment]
-        self._snapshot_is_due = True
-
-    def _snapshots(self) -> list[tuple[int, bytes]]:
-        """One for a commit, however often it rolls, and of its end: what is removed in front leaves it."""
-        if not self._snapshot_is_due:
-            return []
-        self._snapshot_is_due, self._since_snapshot = False, 0
-        return [(self.next_offset, self.producers.to_bytes())]
+        self.snapshots.is_due = True
 
     def take(self) -> Commit | None:
         """Everything staged until now, as one commit; None if there is nothing."""
-        if not (self._staged or self._sealed or self._snapshot_is_due):
+        if not (self._staged or self._sealed or self.snapshots.is_due):
             return None
         commit = Commit(
             self.files,
@@ -199,9 +189,8 @@ class PartitionLog:
             self.txn_indexes,
             merged(self._staged),
             self._sealed,
-            self._snapshots(),
         )
-        if commit.snapshots:
+        if self.snapshots.give(commit, self.producers):
             commit.aborting = [segment for segment in self.segments if segment.aborted]
         self._staged, self._sealed = [], []
         if self.config.durability == "disk":
@@ -233,6 +222,7 @@ class PartitionLog:
                 self._unsynced[segment.base_offset] = segment
         # Behind that: a sync in another thread confirms what it finds unsynced, up to this offset.
         self.durable_offset = commit.end_offset
+        self.snapshots.settle(commit)
         self.producers.settle(commit.end_offset)
         if commit.writes:
             segment, position, buffers = commit.writes[-1]
@@ -355,6 +345,8 @@ class PartitionLog:
         """Take the first `count` segments out; the caller removes their files."""
         if count >= len(self.segments):
             raise ValueError("the active segment stays")
+        if count and not self.snapshots.reach(self.segments[count].base_offset):
+            raise ValueError("their producers would be forgotten")
         dropped, self.segments = self.segments[:count], self.segments[count:]
         self._forget_unsynced(dropped)
         self.start_offset = max(self.start_offset, self.segments[0].base_offset)
@@ -420,7 +412,7 @@ class PartitionLog:
 
     def close(self) -> None:
         """Flush, and save what makes the next start quick."""
-        self._snapshot_is_due = True
+        self.snapshots.is_due = True
         self.flush()
         self.sync()
         self.active.save_indexes(final=True)
@@ -430,7 +422,7 @@ class PartitionLog:
 
     def forget_staged(self) -> None:
         """It was refused."""
-        self._staged, self._sealed, self._snapshot_is_due = [], [], False
+        self._staged, self._sealed, self.snapshots.is_due = [], [], False
 
     def abandon(self) -> None:
         """Give back the descriptors, saving nothing; what is staged is forgotten."""

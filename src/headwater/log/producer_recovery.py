@@ -8,16 +8,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 from headwater.log import lookup, lost_segments, txnindex_recovery
+from headwater.log.aborted_list import AbortedList
 from headwater.log.aborted_transactions import TxnIndexes
-from headwater.log.checkpoints import SmallFiles
-from headwater.log.confirmation import sync_folder
-from headwater.log.files import FileSystem
+from headwater.log.checkpoints import SmallFiles, is_about_the_file
 from headwater.log.lost_segments import LostSegment, Testimony, opened_before
 from headwater.log.producers import Producers
-from headwater.log.segment import CorruptSegment, Segment, offset_named
+from headwater.log.segment import CorruptSegment, Segment
+from headwater.log.snapshots import Snapshot
 from headwater.record import batch as batches
 from headwater.record import control
 from headwater.record.batch import BatchHeader
@@ -31,31 +30,31 @@ RESTORED_BYTES_MAX = 64 * 1024
 
 
 def load_producers(
-    files: FileSystem,
     small: SmallFiles,
-    directory: Path,
+    front: list[Segment],
     segments: list[Segment],
     end: int,
     clean: bool,
     now_ms: int,
     lost: list[LostSegment],
+    snapshots: list[Snapshot],
 ) -> Producers:
     """A snapshot that fits, and what the log says since. When that was written nobody knows, so it counts
     as new: a producer may stamp its records in the distant past, and be about to repeat the last.
 
-    A snapshot has only the last batch of each producer, but a client may be about to repeat any of
-    its last five. So after a crash the older of the two snapshots is taken, and the rest is read.
+    A snapshot has only the last batch of each producer, but a client may be about to repeat any of its last
+    five. So after a crash the older of the two is taken, and the rest is read, `front` of the start included.
     """
-    producers, offset = Producers(), segments[0].base_offset
-    usable = _fitting_snapshots(files, small, directory, offset, end)
-    if usable:
-        offset, producers = usable[0] if clean or len(usable) == 1 else usable[1]
-    testimony = Testimony({taken_at: dict(each.open_transactions) for taken_at, each in usable})
+    files, directory = segments[0].files, segments[0].directory
+    start = (front or segments)[0].base_offset
+    offset, producers, testimony = _begun(snapshots, start, clean)
     lists = txnindex_recovery.load(files, small, directory, segments, end, offset)
     if not lists.are_whole:
-        producers, offset = Producers(), segments[0].base_offset
+        producers, offset = Producers(), start
+        snapshots.clear()
     holes = lost_segments.take_lists(lost, segments, end, lists.held)
     replay = partial(_replay_producers, now_ms=now_ms)
+    _replay_front(front, offset, producers, replay)
     for number, segment in enumerate(segments, 1):
         if segment.next_offset > offset:
             replay(segment, offset, producers)
@@ -72,21 +71,27 @@ def load_producers(
     return producers
 
 
-def _fitting_snapshots(
-    files: FileSystem, small: SmallFiles, directory: Path, start: int, end: int
-) -> list[tuple[int, Producers]]:
-    """Newest first, from the start of the log on: of older ones a part is gone. Those that are damaged or
-    beyond the end are removed."""
-    fitting: list[tuple[int, Producers]] = []
-    for name in reversed([n for n in files.list(directory) if n.endswith(".snapshot")]):
-        taken_at = offset_named(name, ".snapshot")
-        found = Producers.from_bytes(small.read_bytes(directory / name) or b"")
-        if found is None or taken_at is None or taken_at > end:
-            files.remove(directory / name)
-            sync_folder(files, directory)  # it must not come back once the log is longer than that
-        elif taken_at >= start:
-            fitting.append((taken_at, found))
-    return fitting
+def _begun(snapshots: list[Snapshot], start: int, clean: bool) -> tuple[int, Producers, Testimony]:
+    """Where to read on, what is known there, and what all of them say of transactions."""
+    usable = [each for each in snapshots if each[0] >= start]  # of older ones a part is gone
+    testimony = Testimony({taken_at: dict(each.open_transactions) for taken_at, each in usable})
+    if not usable:
+        return start, Producers(), testimony
+    return *(usable[0] if clean or len(usable) == 1 else usable[1]), testimony
+
+
+def _replay_front(
+    front: list[Segment], offset: int, producers: Producers, replay: lost_segments.Replay
+) -> None:
+    for segment in front:
+        try:
+            if segment.next_offset > offset:
+                replay(segment, offset, producers)
+        except OSError as error:  # nobody needs its records
+            if not is_about_the_file(error):
+                raise
+            logger.error("%s: producers may be forgotten: %s", segment.path(".log"), error)
+        segment.aborted = AbortedList()
 
 
 def _replay_producers(segment: Segment, offset: int, producers: Producers, now_ms: int) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from headwater.log import checkpoints, lost_segments, swap, time_lookup
+from headwater.log import checkpoints, lost_segments, snapshots, swap, time_lookup
 from headwater.log.checkpoints import SmallFiles
 from headwater.log.config import LogConfig
 from headwater.log.confirmation import sync_folder
@@ -26,7 +26,9 @@ from headwater.log.files import FileSystem
 from headwater.log.lost_segments import LostSegment
 from headwater.log.partition import PartitionLog
 from headwater.log.producer_recovery import load_producers
+from headwater.log.producers import Producers
 from headwater.log.segment import Segment, offset_named
+from headwater.log.snapshots import Snapshots
 from headwater.log.tail_scan import OFFSETS_PER_SEGMENT, TailScan
 
 logger = logging.getLogger("headwater.log")
@@ -83,7 +85,7 @@ def open_partition(
     told = Extent(recovery_point, start_offset, False, config.is_never_cut, cut_at is not None)
     recovery_point, start_offset, is_sure, *_ = believed(files, small, directory, told, clean)
     named = lost_segments.find(files, small, directory)
-    segments = _find_segments(files, directory, now_ms, start_offset, removes=is_sure)
+    front, segments = _find_segments(files, directory, now_ms, start_offset)
     lost = lost_segments.in_holes(named, segments)
     _look_for_gaps(directory, segments, start_offset, lost, report)
     scan = TailScan(small, segments, recovery_point, clean, cut_at, report)
@@ -91,26 +93,25 @@ def open_partition(
     if found < start_offset:
         # All of it was deleted, and the crash has brought some of its files back. What they say of
         # the producers is long out of date.
-        while segments:
-            segments.pop().remove()
+        _forget(front, removes=is_sure)
+        _forget(segments, removes=True)
         found = start_offset
     end = _end_offset(directory, segments, found, max(recovery_point, start_offset), report)
-    if segments and not segments[-1].size and segments[-1].next_offset != end:
-        segments.pop().remove()
     if not segments or segments[-1].next_offset != end or (report.damaged and segments[-1].size):
-        segments.append(Segment.created(files, directory, end, now_ms))
-        sync_folder(files, directory)
+        _begin_segment(files, directory, segments, end, now_ms)
     time_lookup.tell_age(segments[-1])
+    producers, taken = _read_producers(small, front, segments, end, clean, now_ms, lost, is_sure)
     is_clean = clean or (cut_at is not None and end >= cut_at)
     log = PartitionLog(
         files,
         directory,
         config,
-        segments,
+        [*front, *segments],
         start_offset=max(start_offset, segments[0].base_offset),
         next_offset=end,
         epochs=_next_epochs(files, small, directory, end, scan.epoch, is_clean),
-        producers=load_producers(files, small, directory, segments, end, clean, now_ms, lost),
+        producers=producers,
+        snapshots=taken,
     )
     if report.cut_bytes:
         logger.warning("%s: cut %d torn bytes at offset %d", directory, report.cut_bytes, end)
@@ -118,9 +119,9 @@ def open_partition(
 
 
 def _find_segments(
-    files: FileSystem, directory: Path, now_ms: int, start_offset: int, *, removes: bool
-) -> list[Segment]:
-    """The segments from `start_offset` on; older ones are removed (again) if it is sure."""
+    files: FileSystem, directory: Path, now_ms: int, start_offset: int
+) -> tuple[list[Segment], list[Segment]]:
+    """Those that lie wholly before `start_offset`, and those from there on."""
     present = files.list(directory)
     bases = {base for name in present if (base := offset_named(name, ".log")) is not None}
     for name in present:  # indexes whose segment went before a crash
@@ -130,12 +131,29 @@ def _find_segments(
     segments = [Segment.found(files, directory, base, now_ms) for base in sorted(bases)]
     for segment, following in pairwise(segments):
         segment.next_offset = following.base_offset
-    while len(segments) > 1 and segments[0].next_offset <= start_offset:
-        before = segments.pop(0)
-        before.remove() if removes else before.close()
+    first = 0
+    while first + 1 < len(segments) and segments[first].next_offset <= start_offset:
+        first += 1
     if segments:
         segments[-1].next_offset = segments[-1].base_offset + OFFSETS_PER_SEGMENT  # not known yet
-    return segments
+    return segments[:first], segments[first:]
+
+
+def _forget(segments: list[Segment], *, removes: bool) -> None:
+    """They lie before the start, and are removed (again) if that is sure."""
+    for segment in segments:
+        segment.remove() if removes else segment.close()
+    segments.clear()
+
+
+def _begin_segment(
+    files: FileSystem, directory: Path, segments: list[Segment], end: int, now_ms: int
+) -> None:
+    """One that begins at the end; none that is empty stays before it."""
+    if segments and not segments[-1].size and segments[-1].next_offset != end:
+        segments.pop().remove()
+    segments.append(Segment.created(files, directory, end, now_ms))
+    sync_folder(files, directory)
 
 
 def _look_for_gaps(
@@ -153,6 +171,27 @@ def _look_for_gaps(
         behind = [each.base_offset for each in segments if each.base_offset > base]
         if behind and segments[0].base_offset < base:
             report.lacks(directory, base, behind[0])
+
+
+def _read_producers(
+    small: SmallFiles,
+    front: list[Segment],
+    segments: list[Segment],
+    end: int,
+    clean: bool,
+    now_ms: int,
+    lost: list[LostSegment],
+    is_sure: bool,
+) -> tuple[Producers, Snapshots]:
+    """Of the segments in front those stay that no snapshot speaks for; they go with the next retention."""
+    found = snapshots.find(segments[0].files, small, segments[0].directory, end)
+    taken = Snapshots(offset for offset, _ in found)
+    if taken.reach(segments[0].base_offset):
+        _forget(front, removes=is_sure)
+    producers = load_producers(small, front, segments, end, clean, now_ms, lost, found)
+    if not is_sure:
+        _forget(front, removes=False)
+    return producers, taken if found else Snapshots()
 
 
 def _end_offset(

@@ -33,6 +33,14 @@ def expired(log: PartitionLog, now_ms: int) -> int:
     return count
 
 
+def may_go(log: PartitionLog, count: int) -> int:
+    """So many of the first `count` segments as a snapshot says what they do of the producers."""
+    ends = [*(segment.base_offset for segment in log.segments[1:]), log.next_offset]
+    while count and not log.snapshots.reach(ends[count - 1]):
+        count -= 1
+    return count
+
+
 def too_old(segment: Segment, config: LogConfig, now_ms: int) -> bool:
     if not config.delete or config.retention_ms < 0 or not segment.size:
         return False

@@ -254,13 +254,13 @@ def _is_compacted(
 
 
 def _save_indexes(segment: Segment) -> None:
-    if not lookup.has_indexes(segment):
-        return  # nothing that could be wrong: they are made with their first entry, or at a clean stop
     try:
-        segment.save_indexes()
-    except OSError as error:  # a full disk: better none than wrong ones
+        if segment.index.data or segment.times.data:
+            segment.save_indexes()
+            return
+    except OSError as error:
         logger.error("%s: an index was not saved: %s", segment.path(".index"), error)
-        segment.forget_saved_indexes()
+    segment.forget_saved_indexes()  # of a few batches, or on a full disk: better none than wrong ones
 
 
 def _write_again(segment: Segment, tail: int) -> None:
