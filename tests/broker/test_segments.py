@@ -62,12 +62,20 @@ def test_a_segment_rolls_when_its_records_span_too_much_time(data: Path, how: st
 
 def test_a_full_index_rolls_its_segment(data: Path) -> None:
     with serving(data) as broker, broker.wire() as wire:
-        create(wire, "t", segment_index_bytes=40, index_interval_bytes=100)
-        for _ in range(40):
+        create(wire, "t", segment_index_bytes=1100, index_interval_bytes=100)
+        for _ in range(300):
             put(wire, "t", [NOW_MS], size=200)
-        assert len(segments(broker, "t")) > 5
-        assert all(path.stat().st_size <= 48 for path in data.glob("t-0/*.index"))
-        assert len(read_all(wire, "t")) == 40
+        assert len(segments(broker, "t")) == 3
+        assert max(path.stat().st_size for path in data.glob("t-0/*.index")) == 1096
+        assert len(read_all(wire, "t")) == 300
+
+
+def test_no_index_is_so_small_that_each_batch_has_a_segment_of_its_own(data: Path) -> None:
+    with serving(data) as broker, broker.wire() as wire:
+        create(wire, "t", segment_index_bytes=4, index_interval_bytes=0)
+        for _ in range(20):
+            put(wire, "t", [NOW_MS])
+        assert segments(broker, "t") == [0]
 
 
 # ---- looking for a time ------------------------------------------------------------------------------

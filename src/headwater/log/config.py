@@ -12,6 +12,8 @@ from dataclasses import dataclass
 DAY_MS = 24 * 60 * 60 * 1000
 NEVER_MS = 2**63 - 1
 """Kafka's way of saying "no bound" for a time."""
+INDEX_BYTES_MIN = 1024
+"""A smaller index counts as so large: of 4 bytes, which Kafka allows, each batch had files of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ SEGMENTS = (
         "log.index.size.max.bytes",
         Kind.INT,
         10 * 1024**2,
-        "Largest offset index; a full one closes its segment.",
+        "Largest offset index; a full one closes its segment. Less than 1024 counts as 1024.",
         at_least(4),
     ),
     _dynamic(

@@ -25,7 +25,7 @@ from headwater.broker.settings.definitions import (
     parse,
 )
 from headwater.broker.settings.values import BROKER, Settings
-from headwater.log.config import LogConfig
+from headwater.log.config import INDEX_BYTES_MIN, LogConfig
 
 _log = logging.getLogger(__name__)
 
@@ -193,8 +193,8 @@ def topic_config(settings: Settings, overrides: Mapping[str, str]) -> LogConfig:
         field: own[name] if name in own else topic_default(settings, TOPIC[name])
         for name, field in _FIELDS.items()
     }
-    if "internal.segment.bytes" in own:
-        values["segment_bytes"] = own["internal.segment.bytes"]
+    values["segment_bytes"] = own.get("internal.segment.bytes", values["segment_bytes"])
+    values["segment_index_bytes"] = max(values["segment_index_bytes"], INDEX_BYTES_MIN)
     policy = own.get("cleanup.policy", settings.get("log.cleanup.policy"))
     return LogConfig(compact="compact" in policy, delete="delete" in policy, **values)
 
