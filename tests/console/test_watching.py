@@ -33,7 +33,7 @@ def test_the_last_line_about_a_snapshot_says_how_far_it_is() -> None:
     [
         (None, "never run"),
         ({"snapshot": {}}, "snapshot"),
-        ({"again": True}, "starting anew"),
+        ({"again": True}, "starting over"),
         ({"seq": 7}, "streaming"),
     ],
 )

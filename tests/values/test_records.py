@@ -116,7 +116,7 @@ def test_the_sink_of_a_view_gets_the_views_own_options(log: Log) -> None:
     context = Context(log.spark, "here:1")
     view = View("v", lambda: None, to="topic:t", place="here",
                 options={"kafka.compression.type": "zstd", "transactions": "marks"})  # fmt: skip
-    result = Result(log.spark.range(1), view, "t", context, updates=False)
+    result = Result(log.spark.range(1), view, context, updates=False)
     assert stores.sink_options(result) == {
         "kafka.bootstrap.servers": "here:1", "kafka.compression.type": "zstd", "topic": "t",
     }  # fmt: skip

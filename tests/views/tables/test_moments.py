@@ -78,7 +78,7 @@ def test_such_a_view_is_refused_and_may_be_recomputed_as_a_whole(
         context = Context(spark, "127.0.0.1:1", {}, view.speed, view, checkpoint=str(tmp_path))
         frame, tables = tried(view, context)
         assert tables is not None
-        return writer_of(view, context, f"{tmp_path}/shop.db", frame, tables)[1]
+        return writer_of(view, context, frame, tables)[1]
 
     with pytest.raises(PipelineError, match="reads its tables while it runs") as said:
         built()
