@@ -14,6 +14,7 @@ from headwater.capture.postgres.catalog import Table
 from headwater.capture.postgres.connection import Connection
 from headwater.capture.postgres.incremental import Incremental
 from headwater.capture.postgres.requests import request
+from headwater.capture.runner import Runner
 from headwater.capture.source import Range
 from tests.capture.core.reading import fold
 from tests.capture.postgres.running import Setting, eventually, key
@@ -43,18 +44,22 @@ def snapshot_under_load(setting: Setting) -> tuple[list[tuple[int, int]], dict[i
         writer = threading.Thread(target=change)
         writer.start()
         source = open_source(config)
-        for _ in range(ROUNDS):
+        for number in range(ROUNDS):
             source.request_snapshot(["t"])
             setting.caught_up(runner)
-            eventually(
-                "it is complete", lambda: "incremental" not in (runner.status.position or {})
-            )
+            eventually("it is complete", lambda asked=number + 1: has_read(runner, asked))
         source.close()
         over.set()
         writer.join(60)
         setting.caught_up(runner)
     table = setting.execute("SELECT id, v FROM t ORDER BY id")
     return table, {row["id"]: row["v"] for row in fold(setting.read("t")).values()}
+
+
+def has_read(runner: Runner, asked: int = 1) -> bool:
+    """Whether what was asked for so often has been taken up, and read to its end."""
+    position = runner.status.position or {}
+    return position.get("requests", 0) >= asked and "incremental" not in position
 
 
 def went_back(setting: Setting) -> int:
@@ -88,7 +93,7 @@ def test_a_row_that_changes_while_it_is_read_again_does_not_go_back_unless_nobod
         source.request_snapshot(["t"])
         source.close()
         setting.caught_up(runner)
-        eventually("it is complete", lambda: "incremental" not in (runner.status.position or {}))
+        eventually("it is complete", lambda: has_read(runner))
         setting.caught_up(runner)
     back = went_back(setting)
     assert back == 0 if careful else back > 0, "without de-duplication the test notices"
@@ -137,9 +142,7 @@ def test_rows_that_are_asked_for_while_it_is_down_are_read_at_the_next_start(
             setting.execute(f"INSERT INTO t VALUES (9 + {round})")
             eventually("they are read", lambda: len(setting.read("t")) >= 12)
             setting.caught_up(runner)
-            eventually(
-                "it is complete", lambda: "incremental" not in (runner.status.position or {})
-            )
+            eventually("it is complete", lambda: has_read(runner))
             setting.caught_up(runner)
     again = [r for r in setting.read("t") if r.value["source"]["snapshot"] == "incremental"]
     read = sorted(r.key["id"] for r in again)
